@@ -3,11 +3,13 @@
 // (executor and preparation first) never pulls anything from under a running job.
 #include "engine/api/engine.h"
 
+#include <algorithm>
 #include <limits>
 #include <new>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
@@ -118,6 +120,7 @@ class EngineImpl final : public Engine {
           options_.state_read_only, options_.follow_period, options_.state_retry_period});
       evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
           &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
+          [this](const std::string& name) { return WillBeOnDisk(name); },
           [this](const std::string& name, int64_t version) { plans_.Release(name, version); }});
       for (const Account account : {Account::kGraphs, Account::kFeatures}) {
         budget_.AddEvictor(account, [this](int64_t bytes) { return evictor_->Evict(bytes); });
@@ -135,15 +138,16 @@ class EngineImpl final : public Engine {
   Status Load() { return durable_ != nullptr ? durable_->Load() : OkStatus(); }
 
   Status CheckGraphFits(const GraphSizes& sizes, bool replace) override {
-    return graph_uploads_.CheckGraphFits(sizes, replace);
+    return UnlessForGood(graph_uploads_.CheckGraphFits(sizes, replace));
   }
   Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) override {
-    return graph_uploads_.CheckFeaturesFit(sizes, replace);
+    return UnlessForGood(graph_uploads_.CheckFeaturesFit(sizes, replace));
   }
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
-    VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graph_uploads_.PutGraph(std::move(source), std::move(memory)));
-    return ResourceOf(status);
+    const StatusOr<GraphStatus> status = graph_uploads_.PutGraph(std::move(source), std::move(memory));
+    if (!status.ok()) return WithRetry(status.status());
+    return ResourceOf(*status);
   }
   StatusOr<GraphResource> GetGraph(const std::string& name) const override {
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graphs_.Get(name));
@@ -174,19 +178,21 @@ class EngineImpl final : public Engine {
                                            int64_t reserved_bytes) override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
-    VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle set,
-                             graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
+    const StatusOr<FeatureSetHandle> set =
+        graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes);
+    if (!set.ok()) return WithRetry(set.status());
     answers_.PurgeStale();
-    if (durable_ != nullptr) durable_->FeaturesPublished(set);
-    return Described(ResourceOf(*set));
+    if (durable_ != nullptr) durable_->FeaturesPublished(*set);
+    return Described(ResourceOf(**set));
   }
   Status DeleteFeatures(const std::string& graph, const std::string& name) override;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     if (source.reference) VICINAL_RETURN_IF_ERROR(BringIn(source.reference->graph, limits));
-    VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, model_uploads_.Put(std::move(source), limits, std::move(memory)));
-    return Described(ResourceOf(*model));
+    const StatusOr<ModelHandle> model = model_uploads_.Put(std::move(source), limits, std::move(memory));
+    if (!model.ok()) return WithRetry(model.status());
+    return Described(ResourceOf(**model));
   }
   StatusOr<ModelResource> GetModel(const std::string& name) const override {
     VICINAL_ASSIGN_OR_RETURN(const ModelHandle model, models_.Find(name, 0));
@@ -229,9 +235,9 @@ class EngineImpl final : public Engine {
     return durable_ != nullptr ? durable_->health() : OkStatus();
   }
   Status CheckWritable() const override;
-  Status CheckUploads() const override {
+  Status CheckUploads(int64_t bytes) const override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
-    return durable_ != nullptr ? durable_->CheckSpace() : OkStatus();
+    return durable_ != nullptr ? durable_->CheckSpace(bytes) : OkStatus();
   }
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
   bool durable() const override { return durable_ != nullptr; }
@@ -253,6 +259,13 @@ class EngineImpl final : public Engine {
   // Graphs that are loaded at once: one alone seldom keeps the disk and all processors busy.
   static constexpr int kLoaders = 2;
   std::optional<StoredGraph> OnDisk(const std::string& name) const;
+  bool WillBeOnDisk(const std::string& name) const;
+  // A full budget is no reason to give up while uploads outrun the writer: graphs can leave once they are on disk.
+  Status WithRetry(const Status& status) const;
+  Status UnlessForGood(const Status& status) const {
+    const auto detail = DetailOf(WithRetry(status));
+    return detail && detail->retry_after ? OkStatus() : status;
+  }
 
   // After a graph was deleted or replaced: what was kept for it goes.
   void GraphsChanged() {
@@ -441,6 +454,30 @@ std::optional<StoredGraph> EngineImpl::OnDisk(const std::string& name) const {
     if (set.durability != Durability::kDurable) return std::nullopt;
   }
   return StoredGraph{*resource.serving, resource.node_count, resource.edge_count, resource.feature_sets};
+}
+
+// Whether the version in memory is being written, or waits for that, and nothing of it has failed.
+bool EngineImpl::WillBeOnDisk(const std::string& name) const {
+  const StatusOr<GraphStatus> status = graphs_.Get(name);
+  if (!status.ok() || status->graph == nullptr) return false;
+  const GraphResource resource = Described(ResourceOf(*status));
+  const auto lost = [](Durability durability) { return durability == Durability::kMemory; };
+  if (!resource.serving || lost(resource.serving->durability)) return false;
+  return std::none_of(resource.feature_sets.begin(), resource.feature_sets.end(),
+                      [&](const FeatureSetResource& set) { return lost(set.durability); });
+}
+
+Status EngineImpl::WithRetry(const Status& status) const {
+  std::optional<ErrorDetail> detail = DetailOf(status);
+  if (evictor_ == nullptr || !detail || detail->reason != "BUDGET_FULL") return status;
+  const auto missing = detail->metadata.find("missingBytes");
+  int64_t bytes = 0;
+  if (missing == detail->metadata.end() || !absl::SimpleAtoi(missing->second, &bytes)) return status;
+  if (evictor_->PendingBytes() < bytes) return status;
+  detail->metadata.erase(missing);
+  detail->retry_after = std::chrono::seconds(1);
+  return MakeError(status.code(), absl::StrCat(status.message(), ", or retry once graphs are written to disk"),
+                   *detail);
 }
 
 // A request for a graph that is on disk only waits until that is loaded.

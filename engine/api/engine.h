@@ -167,9 +167,12 @@ class Engine {
   // FAILED_PRECONDITION (READ_REPLICA), naming the address of the server that writes, if it has one: nothing can be
   // uploaded, deleted or tuned here.
   virtual Status CheckWritable() const { return OkStatus(); }
-  // For whoever begins an upload: errors of CheckWritable, and RESOURCE_EXHAUSTED (STATE_DISK_FULL) while
-  // earlier uploads wait for space in the state directory.
-  virtual Status CheckUploads() const { return CheckWritable(); }
+  // For whoever begins an upload that takes up to `bytes` on disk: errors of CheckWritable, and RESOURCE_EXHAUSTED
+  // (STATE_DISK_FULL) while earlier uploads wait for space in the state directory and this one might, too.
+  virtual Status CheckUploads(int64_t bytes) const {
+    (void)bytes;
+    return CheckWritable();
+  }
   // False while graphs from the state directory are being loaded.
   virtual bool loaded() const { return true; }
   // Whether there is a state directory.

@@ -54,7 +54,10 @@ Status BudgetFull(std::string_view what, int64_t bytes, int64_t budget, const He
                   "--memory_budget_bytes");
   ErrorDetail detail;
   detail.reason = "BUDGET_FULL";
-  if (held.transient() - options.own_bytes >= missing) {
+  const int64_t for_good = missing - (held.transient() - options.own_bytes);  // what waiting does not free
+  if (for_good > 0) {
+    detail.metadata = {{"missingBytes", absl::StrCat(for_good)}};
+  } else {
     absl::StrAppend(&message, ", or retry later");
     detail.retry_after = kRetryAfter;
   }

@@ -39,9 +39,9 @@ bool DurableStore::stopping() const {
   return stopping_;
 }
 
-void DurableStore::Queue(VersionId id, std::function<void()> write) {
+void DurableStore::Queue(VersionId id, int64_t bytes, std::function<void()> write) {
   MutexLock lock(&mutex_);
-  jobs_.push_back({std::move(id), std::move(write)});
+  jobs_.push_back({std::move(id), std::move(write), bytes});
   changed_.NotifyAll();
 }
 
@@ -58,6 +58,7 @@ DurableStore::Step DurableStore::NextStep(MonotonicTime sweep, Job* job) {
       *job = std::move(jobs_.front());
       jobs_.pop_front();
       writing_ = job->id;
+      writing_bytes_ = job->bytes;
       return Step::kWrite;
     }
     if (stopping_) return Step::kEnd;
@@ -143,8 +144,10 @@ bool DurableStore::Flush(MonotonicTime deadline) {
 void DurableStore::GraphPublished(const std::string& name) {
   const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
   if (!status.ok() || status->graph == nullptr) return;
+  int64_t bytes = status->graph->size_bytes();
+  for (const FeatureSetHandle& set : status->feature_sets) bytes += set->matrix->size_bytes();
   // Weakly: what waits for space must not keep a graph in memory that was replaced meanwhile.
-  Queue(GraphId(name, status->graph->parts().version),
+  Queue(GraphId(name, status->graph->parts().version), bytes,
         [this, weak = std::weak_ptr<const PreparedGraph>(status->graph)] {
           if (const auto serving = weak.lock()) Write(serving);
         });
@@ -155,14 +158,15 @@ void DurableStore::FeaturesPublished(const FeatureSetHandle& set) {
   const StatusOr<GraphHandle> graph = parts_.graphs->Peek(set->graph, 0, "", 0);
   if (!graph.ok()) return;
   const int64_t version = graph->graph->parts().version;
-  Queue(FeaturesId(set->graph, version, set->name, set->version),
+  Queue(FeaturesId(set->graph, version, set->name, set->version), set->matrix->size_bytes(),
         [this, version, weak = std::weak_ptr<const FeatureSet>(set)] {
           if (const auto serving = weak.lock()) Write(serving, version);
         });
 }
 
 void DurableStore::ModelPublished(const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
-  Queue(ModelId(model->name, model->version),
+  const auto bytes = static_cast<int64_t>(document->architecture_json.size() + document->weights_file.size());
+  Queue(ModelId(model->name, model->version), bytes,
         [this, model, document = std::move(document)] { Write(model, *document); });
 }
 
@@ -234,7 +238,7 @@ void DurableStore::DescribeVersion(const VersionId& id, Resource* resource) cons
   if (published_.contains(id)) {
     resource->durability = Durability::kDurable;
   } else if (failed != failures_.end()) {
-    resource->durability_error = failed->second;
+    resource->durability_error = failed->second.why;
   } else {
     resource->durability = Durability::kWriting;
   }
@@ -283,7 +287,7 @@ StatusOr<bool> DurableStore::IsDurable(const UploadedVersion& version) const {
   bool durable = !ids.empty();
   for (const VersionId& id : ids) {
     if (published_.contains(id)) continue;
-    if (const auto failed = failures_.find(id); failed != failures_.end()) return failed->second;
+    if (const auto failed = failures_.find(id); failed != failures_.end()) return failed->second.why;
     durable = false;
   }
   return durable;

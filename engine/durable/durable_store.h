@@ -107,8 +107,9 @@ class DurableStore {
 
   // Writes again, as soon as the writer comes to it, what could not be written for a reason that can pass.
   void Retry();
-  // RESOURCE_EXHAUSTED (STATE_DISK_FULL) while versions wait for space: more uploads would only wait, too.
-  Status CheckSpace() const;
+  // RESOURCE_EXHAUSTED (STATE_DISK_FULL) while versions wait for space, unless `bytes` more surely fit beside what is
+  // being written: what is too large for the disk must not keep smaller uploads out.
+  Status CheckSpace(int64_t bytes) const;
 
   struct WriteState {
     int64_t not_durable = 0;  // versions that could not be written, and serve from memory
@@ -130,11 +131,16 @@ class DurableStore {
   struct Job {
     state::VersionId id;
     std::function<void()> write;
+    int64_t bytes = 0;  // that it writes, at most
+  };
+  struct Failure {
+    Status why;
+    int64_t bytes = 0;  // of the job that failed
   };
   enum class Step { kWrite, kSweep, kEnd };
   using IdFilter = std::function<bool(const state::VersionId& id)>;
 
-  void Queue(state::VersionId id, std::function<void()> write);
+  void Queue(state::VersionId id, int64_t bytes, std::function<void()> write);
   // What the writer does next; waits until there is something, or until `sweep`.
   Step NextStep(MonotonicTime sweep, Job* job);
   void WriteLoop();
@@ -166,8 +172,10 @@ class DurableStore {
   void Count(const Status& error) const;  // for metrics
   void Write(const FeatureSetHandle& set, int64_t graph_version);
   void Write(const ModelHandle& model, const ModelDocument& document);
-  // Records the outcome of writing `id`; logs a failure, the first of its kind.
+  // Records the outcome of writing `id`, which the job now running did; logs a failure, the first of its kind.
   void Finish(const state::VersionId& id, const Status& written);
+  // Those of versions that are queued or being written, and have not failed.
+  int64_t QueuedBytes() const VICINAL_REQUIRES(mutex_);
   // The highest version that goes with `id`; 0: none; all if its version is 0.
   int64_t LastToRemove(const state::VersionId& id) const;
   // Removes published versions from disk, once none of them is being written.
@@ -190,9 +198,10 @@ class DurableStore {
   std::chrono::milliseconds retry_wait_ VICINAL_GUARDED_BY(mutex_){0};  // the last one; 0: something was written since
   WallTime last_write_ VICINAL_GUARDED_BY(mutex_){};
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
+  int64_t writing_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of its job
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);         // on disk
-  std::map<state::VersionId, Status> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);          // on disk
+  std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already

@@ -7,6 +7,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/error.h"
 #include "engine/durable/failures.h"
 #include "engine/state/posix_file_system.h"
 
@@ -16,6 +17,10 @@ namespace {
 std::string HostName() {
   char name[HOST_NAME_MAX + 1] = {};
   return gethostname(name, HOST_NAME_MAX) == 0 ? name : "unknown";
+}
+
+Status WithAdvice(const Status& error, const std::string& advice) {
+  return MakeError(error.code(), std::string(error.message()) + "; " + advice, DetailOf(error).value_or(ErrorDetail()));
 }
 
 }  // namespace
@@ -39,6 +44,16 @@ VersionSource::ReserveBlock OpenState::ReserveIn(state::Store store) {
 
 StatusOr<std::unique_ptr<OpenState>> OpenState::Open(const std::string& path, Access access, const std::string& address,
                                                      const Clock& clock, Logger& logger, StatsSink& stats) {
+  auto opened = OpenPath(path, access, address, clock, logger, stats);
+  if (opened.ok()) return opened;
+  const Status named = Annotate(opened.status(), "--state_dir '" + path + "'");
+  if (access == Access::kWrite || named.code() != StatusCode::kNotFound) return named;
+  return WithAdvice(named, "start the server that writes it first");
+}
+
+StatusOr<std::unique_ptr<OpenState>> OpenState::OpenPath(const std::string& path, Access access,
+                                                         const std::string& address, const Clock& clock, Logger& logger,
+                                                         StatsSink& stats) {
   using Root = state::PosixFileSystem::Root;
   VICINAL_ASSIGN_OR_RETURN(
       std::unique_ptr<state::FileSystem> files,

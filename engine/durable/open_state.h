@@ -25,8 +25,8 @@ class OpenState {
     kRead,  // of a directory that another server writes: it must be there, and nothing is written
   };
   // Opens the directory `path`; to write it, it is made if only its last component is missing. `address` is written to
-  // the lock file. Logs what had to be repaired; `logger` and `stats`
-  // must outlive the object. Errors of StateDirectory::Open and of the file system.
+  // the lock file. Logs what had to be repaired; `logger` and `stats` must outlive the object. Errors of
+  // StateDirectory::Open and of the file system, which name --state_dir and `path`.
   static StatusOr<std::unique_ptr<OpenState>> Open(const std::string& path, Access access, const std::string& address,
                                                    const Clock& clock, Logger& logger, StatsSink& stats);
 
@@ -37,6 +37,9 @@ class OpenState {
   VersionSource* model_versions() { return &model_versions_; }
 
  private:
+  static StatusOr<std::unique_ptr<OpenState>> OpenPath(const std::string& path, Access access,
+                                                       const std::string& address, const Clock& clock, Logger& logger,
+                                                       StatsSink& stats);
   OpenState(std::unique_ptr<state::FileSystem> files, std::unique_ptr<state::StateDirectory> directory,
             StatsSink* stats);
   VersionSource::ReserveBlock ReserveIn(state::Store store);

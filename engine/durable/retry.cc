@@ -4,10 +4,12 @@
 // wants it any more. Where the disk itself reported an error it stays in memory: nobody knows what the disk kept.
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/failures.h"
@@ -27,7 +29,7 @@ bool DurableStore::IsPublished(const VersionId& id) const {
 Status DurableStore::FailureOf(const VersionId& id) const {
   MutexLock lock(&mutex_);
   const auto failed = failures_.find(id);
-  return failed == failures_.end() ? OkStatus() : failed->second;
+  return failed == failures_.end() ? OkStatus() : failed->second.why;
 }
 
 Status DurableStore::DiscardFailed(const VersionId& id) {
@@ -52,14 +54,14 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
     MutexLock lock(&mutex_);
     std::erase_if(failures_, [&](const auto& failed) { return Replaces(id, failed.first); });
     const auto failed = failures_.find(id);
-    if (failed != failures_.end()) before = FailureKind(failed->second);
+    if (failed != failures_.end()) before = FailureKind(failed->second.why);
     if (failure.ok()) {
       published_.insert(id);
       failures_.erase(id);
       last_write_ = parts_.clock->WallNow();
       retry_wait_ = retry_wait_.zero();
     } else {
-      failures_[id] = failure;
+      failures_[id] = {failure, writing_bytes_};
     }
   }
   if (failure.ok()) {
@@ -79,7 +81,7 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
 void DurableStore::KeepIfItCanPass(Job job) {
   MutexLock lock(&mutex_);
   const auto failed = failures_.find(job.id);
-  if (failed == failures_.end() || !CanPass(failed->second)) return;
+  if (failed == failures_.end() || !CanPass(failed->second.why)) return;
   if (waiting_.empty()) {
     constexpr int kSlowest = 12;  // times the first period
     retry_wait_ = std::clamp(2 * retry_wait_, parts_.retry_period, kSlowest * parts_.retry_period);
@@ -99,23 +101,38 @@ void DurableStore::Retry() {
   changed_.NotifyAll();
 }
 
-Status DurableStore::CheckSpace() const {
-  MutexLock lock(&mutex_);
-  int64_t waiting = 0;
-  const VersionId* first = nullptr;
-  for (const auto& [id, failure] : failures_) {
-    if (!IsDiskFull(failure)) continue;
-    if (first == nullptr) first = &id;
-    ++waiting;
+int64_t DurableStore::QueuedBytes() const {
+  int64_t bytes = writing_.has_value() && !failures_.contains(*writing_) ? writing_bytes_ : 0;
+  for (const Job& job : jobs_) bytes += failures_.contains(job.id) ? 0 : job.bytes;
+  return bytes;
+}
+
+Status DurableStore::CheckSpace(int64_t bytes) const {
+  // For manifests, tuning documents, reservations of versions and what the file system itself needs.
+  constexpr int64_t kSpare = int64_t{16} << 20;
+  int64_t waiting = 0, queued = 0, fewest_bytes = std::numeric_limits<int64_t>::max();
+  std::string first;
+  {
+    MutexLock lock(&mutex_);
+    queued = QueuedBytes();
+    for (const auto& [id, failure] : failures_) {
+      if (!IsDiskFull(failure.why)) continue;
+      if (waiting++ == 0) first = state::Describe(id);
+      fewest_bytes = std::min(fewest_bytes, failure.bytes);
+    }
   }
-  if (first == nullptr) return OkStatus();
+  if (waiting == 0) return OkStatus();
+  const int64_t free = parts_.directory->FreeBytes().value_or(0);
+  // Where what failed would fit, something else is used up, such as a quota, and nobody knows how much of it is left.
+  if (fewest_bytes > free - kSpare && bytes <= free - kSpare - queued) return OkStatus();
   ErrorDetail detail;
   detail.reason = "STATE_DISK_FULL";
-  detail.metadata = {{"waitingVersions", absl::StrCat(waiting)}};
-  return MakeError(StatusCode::kResourceExhausted,
-                   absl::StrCat("the state directory is full: ", waiting, " versions wait to be written, ",
-                                state::Describe(*first), " first; free space on the server, or delete what waits"),
-                   detail);
+  detail.metadata = {{"waitingVersions", absl::StrCat(waiting)}, {"freeBytes", absl::StrCat(free)}};
+  return MakeError(
+      StatusCode::kResourceExhausted,
+      absl::StrCat("the state directory is full: ", waiting, " versions wait to be written, ", first, " first, and ",
+                   SizeText(free), " are free; free space on the server, or delete what waits"),
+      detail);
 }
 
 DurableStore::WriteState DurableStore::write_state() const {

@@ -36,7 +36,8 @@ Meaning MeaningOf(int error) {
       return {StatusCode::kFailedPrecondition, "STATE_ACCESS_DENIED", "; check mount options, owner and mode"};
     case ELOOP:
     case ENOTDIR:
-      return {StatusCode::kFailedPrecondition, "STATE_UNSAFE_PATH", "; symbolic links are not followed"};
+      return {StatusCode::kFailedPrecondition, "STATE_UNSAFE_PATH",
+              "; a directory is expected there, and symbolic links below a state directory are not followed"};
     case EIO:
       return {StatusCode::kFailedPrecondition, "STATE_IO_ERROR", "; check the disk"};
     default:
@@ -57,6 +58,7 @@ Status FileError(std::string_view operation, std::string_view path, int error) {
   if (operation.substr(0, 5) == "fsync" && meaning.code != StatusCode::kResourceExhausted) {
     meaning = {StatusCode::kFailedPrecondition, "STATE_SYNC_FAILED", "; what was written may be lost; check the disk"};
   }
+  if (operation == "mkdir" && error == ENOENT) meaning.advice = "; make the directory above it first";
   const std::string text = std::string(operation) + " '" + std::string(path) +
                            "': " + std::generic_category().message(error) + meaning.advice;
   ErrorDetail detail;

@@ -117,6 +117,9 @@ class FileSystem {
   // metadata "holder" (empty if the holder has not written it yet).
   virtual StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) = 0;
 
+  // Bytes that new files may take before the disk is full. Quotas, which it does not know, may allow less.
+  virtual StatusOr<int64_t> FreeBytes() const = 0;
+
   // FAILED_PRECONDITION (STATE_DIRECTORY_GONE) once the root is not at its place any more: it was removed, renamed or
   // unmounted.
   virtual Status CheckReachable() const = 0;

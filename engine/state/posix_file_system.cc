@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -250,6 +251,12 @@ StatusOr<FileInfo> PosixFileSystem::Stat(const std::string& path) const {
   result.modify_time = WallTime(std::chrono::duration_cast<WallTime::duration>(
       std::chrono::seconds(info.st_mtim.tv_sec) + std::chrono::nanoseconds(info.st_mtim.tv_nsec)));
   return result;
+}
+
+StatusOr<int64_t> PosixFileSystem::FreeBytes() const {
+  struct statvfs info;
+  if (fstatvfs(root_.get(), &info) != 0) return FileError("stat file system of", path_, errno);
+  return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }
 
 Status PosixFileSystem::CheckReachable() const {

@@ -46,6 +46,7 @@ class PosixFileSystem final : public FileSystem {
   Status RemoveDirectory(const std::string& path) override;
   StatusOr<std::vector<DirectoryEntry>> List(const std::string& path) const override;
   StatusOr<FileInfo> Stat(const std::string& path) const override;
+  StatusOr<int64_t> FreeBytes() const override;
   Status CheckReachable() const override;
   // An "open file description" lock: gone when the process is, on this host or, over NFS 4, another.
   StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) override;

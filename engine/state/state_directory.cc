@@ -77,7 +77,8 @@ StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem* files
   if (directory->options_.read_only || directory->options_.inspect) {
     if (!format_exists) {
       return FailedPrecondition("STATE_NOT_INITIALIZED",
-                                "the state directory is empty: start the server that writes it");
+                                "this is no state directory yet: it has no file FORMAT, which the server that writes "
+                                "it makes");
     }
     auto incarnation = ReadIncarnation(*files);
     if (!incarnation.ok() && !directory->options_.inspect) return incarnation.status();
@@ -85,7 +86,7 @@ StatusOr<std::unique_ptr<StateDirectory>> StateDirectory::Open(FileSystem* files
     return directory;
   }
   if (directory->options_.new_incarnation && !format_exists) {
-    return FailedPrecondition("STATE_NOT_INITIALIZED", "there is no state directory here");
+    return FailedPrecondition("STATE_NOT_INITIALIZED", "this is no state directory: it has no file FORMAT");
   }
   VICINAL_RETURN_IF_ERROR(directory->TakeLock());
   // Again: who held the lock may have made it.

@@ -102,6 +102,7 @@ class StateDirectory {
   Status Discard(const VersionId& id);
   // FAILED_PRECONDITION (STATE_DIRECTORY_GONE): the directory was removed, renamed or unmounted.
   Status CheckReachable() const { return files_->CheckReachable(); }
+  StatusOr<int64_t> FreeBytes() const { return files_->FreeBytes(); }  // of the disk: see FileSystem
 
   enum class Data {
     kDelete,        // at once, as far as possible

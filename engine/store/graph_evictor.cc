@@ -27,4 +27,16 @@ bool GraphEvictor::Evict(int64_t bytes) {
   return freed > 0;
 }
 
+int64_t GraphEvictor::PendingBytes() const {
+  int64_t bytes = 0;
+  for (const GraphUse& use : parts_.graphs->ByLastUse()) {
+    if (use.pinned || !(parts_.stored(use.name) || parts_.will_be_stored(use.name))) continue;
+    const StatusOr<GraphStatus> status = parts_.graphs->Get(use.name);
+    if (!status.ok() || status->graph == nullptr) continue;
+    bytes += status->graph->size_bytes();
+    for (const FeatureSetHandle& set : status->feature_sets) bytes += set->matrix->size_bytes();
+  }
+  return bytes;
+}
+
 }  // namespace vicinal

@@ -25,6 +25,8 @@ class GraphEvictor {
     StatsSink* stats = nullptr;
     // How the version of that name in memory is described, if all of it is on disk; nothing otherwise.
     std::function<std::optional<StoredGraph>(const std::string& name)> stored;
+    // Whether it will be on disk, as far as is known. Asked of versions that `stored` says nothing of.
+    std::function<bool(const std::string& name)> will_be_stored;
     // Drops what is kept for a version and holds it: plans.
     std::function<void(const std::string& name, int64_t version)> release;
   };
@@ -33,6 +35,8 @@ class GraphEvictor {
   // An evictor of MemoryBudget: frees graphs, least recently used first, until about `bytes` are free. Pinned graphs,
   // those that a request uses, and those that are not on disk stay. Returns whether it freed anything.
   bool Evict(int64_t bytes);
+  // The bytes of graphs that stay only until requests have ended or they are on disk.
+  int64_t PendingBytes() const;
 
  private:
   const Parts parts_;

@@ -46,6 +46,9 @@ GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manife
   return sizes;
 }
 
+// Of the tensors: numbers of 16 bits are stored with 32.
+int64_t DiskBytesBound(const UploadManifest& manifest) { return 2 * manifest.size_bytes(); }
+
 }  // namespace
 
 std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call& call) {
@@ -53,7 +56,9 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
     VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.name()));
     VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
     const GraphSizes sizes = SizesOf(spec, manifest);
-    return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec, sizes); });
+    // Per node a row's border, its place in the permutation, and a block's border.
+    const int64_t disk_bytes = DiskBytesBound(manifest) + spec.node_count() * int64_t{8 + 4 + 8};
+    return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec, sizes, disk_bytes); });
   };
   const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
     return MakeGraph(spec, content, response);
@@ -74,8 +79,8 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
 
 // Rejects before the data is sent what finish would reject. The store checks again, because the name may change in the
 // meantime.
-Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes) const {
-  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
+Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes, int64_t disk_bytes) const {
+  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads(disk_bytes));
   const StatusOr<GraphResource> there = engine_.GetGraph(spec.name());
   if (!there.ok()) return engine_.CheckGraphFits(sizes, /*replace=*/false);
   if (!spec.replace() && there->state != GraphState::kFailed) {
@@ -115,8 +120,9 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(spec.graph()));
   VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
   const FeatureSizes sizes = FeatureSizesOf(manifest);
+  const int64_t disk_bytes = DiskBytesBound(manifest);
   return uploads_.Begin(std::move(manifest), [&]() -> Status {
-    VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
+    VICINAL_RETURN_IF_ERROR(engine_.CheckUploads(disk_bytes));
     if (!graph.serving) return NotReady(graph);
     for (const FeatureSetResource& set : graph.feature_sets) {
       if (set.name != spec.name()) continue;

@@ -49,7 +49,8 @@ class GraphHandler {
   StatusOr<GraphSnapshot> Look(const std::string& name) const;
 
  private:
-  Status AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes) const;
+  // `disk_bytes`: that it may take in a state directory.
+  Status AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes, int64_t disk_bytes) const;
   StatusOr<UploadStore::Hold> BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec);
   Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
   Status MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,

@@ -16,7 +16,8 @@ namespace vicinal::server {
 std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call& call) {
   const auto begin = [this](const v1::UploadModelSpec& spec) -> StatusOr<UploadStore::Hold> {
     VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
-    return uploads_.Begin(std::move(manifest), [&] { return AdmitModel(spec); });
+    const auto bytes = manifest.size_bytes() + static_cast<int64_t>(spec.architecture_json().size());
+    return uploads_.Begin(std::move(manifest), [&] { return AdmitModel(spec, bytes); });
   };
   const auto make = [this, &call](const v1::UploadModelSpec& spec, UploadContent& content,
                                   v1::UploadModelResponse* response) {
@@ -35,8 +36,8 @@ std::unique_ptr<ModelHandler::ModelUpload> ModelHandler::UploadModel(const Call&
 }
 
 // As for graphs: rejects before the data is sent; the store checks again.
-Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec) const {
-  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads());
+Status ModelHandler::AdmitModel(const v1::UploadModelSpec& spec, int64_t bytes) const {
+  VICINAL_RETURN_IF_ERROR(engine_.CheckUploads(bytes));
   const StatusOr<ModelResource> there = engine_.GetModel(spec.name());
   if (!there.ok()) return OkStatus();
   if (!spec.replace()) return AlreadyExists("model", spec.name(), "set replace to replace it, or delete it first");

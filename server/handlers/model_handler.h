@@ -28,7 +28,7 @@ class ModelHandler {
   Status DeleteModel(const Call& call, const v1::DeleteModelRequest& request, v1::DeleteModelResponse* response);
 
  private:
-  Status AdmitModel(const v1::UploadModelSpec& spec) const;
+  Status AdmitModel(const v1::UploadModelSpec& spec, int64_t bytes) const;
   Status MakeModel(const Call& call, const v1::UploadModelSpec& spec, UploadContent& content,
                    v1::UploadModelResponse* response);
   // The model as a message, shortened to fit a reply (fit_reply.h).

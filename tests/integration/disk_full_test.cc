@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server whose state directory runs full, on a real file system of one megabyte: it serves, refuses uploads, and
+// A server whose state directory runs full, on a real file system of few megabytes: it serves, refuses uploads, and
 // writes what waits once there is space.
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/fixture.h"
 
 namespace vicinal::testing {
@@ -23,7 +24,8 @@ class DiskFullTest : public IntegrationTest {
  protected:
   void SetUp() override {
     ASSERT_NE(mkdtemp(disk_.data()), nullptr);
-    mounted_ = mount("tmpfs", disk_.c_str(), "tmpfs", 0, "size=1m") == 0;
+    const std::string size = absl::StrCat("size=", megabytes_, "m");
+    mounted_ = mount("tmpfs", disk_.c_str(), "tmpfs", 0, size.c_str()) == 0;
     if (!mounted_) GTEST_SKIP() << "cannot mount a small file system here: " << std::strerror(errno);
   }
   void TearDown() override {
@@ -63,6 +65,7 @@ class DiskFullTest : public IntegrationTest {
   }
 
   std::string disk_ = ::testing::TempDir() + "/disk_full_XXXXXX";
+  int megabytes_ = 1;
   bool mounted_ = false;
 };
 
@@ -132,6 +135,35 @@ TEST_F(DiskFullTest, WhatDoesNotFitCanBeDeleted) {
   EXPECT_TRUE(Exports("vicinal_versions_not_durable 0"));
   Free();
   EXPECT_TRUE(client_->UploadGraph(spec, {edges.view()}).ok());
+}
+
+class LargerDiskTest : public DiskFullTest {
+ protected:
+  LargerDiskTest() { megabytes_ = 40; }
+};
+
+TEST_F(LargerDiskTest, WhatIsTooLargeForItDoesNotKeepOthersOut) {
+  Start();
+  constexpr int64_t kNodes = 200'000, kFeatures = 60;  // 46 MiB
+  v1::UploadGraphSpec spec;
+  spec.set_name("large");
+  spec.set_node_count(kNodes);
+  const OwnedTensor edges = Ints("edge_index", {2, 1}, {0, 1});
+  const OwnedTensor x = Floats("x", {kNodes, kFeatures}, std::vector<float>(kNodes * kFeatures, 1.0f));
+  client::UploadOptions options;
+  options.wait_for = v1::WAIT_FOR_DURABLE;
+  ExpectError(client_->UploadGraph(spec, {edges.view(), x.view()}, options).status(),
+              absl::StatusCode::kResourceExhausted, "STATE_DISK_FULL");
+  v1::UploadGraphSpec small;
+  small.set_name("small");
+  small.set_node_count(2);
+  const auto graph = client_->UploadGraph(small, {edges.view()}, options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(DurabilityOf("small"), v1::DURABILITY_DURABLE);
+  EXPECT_EQ(DurabilityOf("large"), v1::DURABILITY_MEMORY);
+  spec.set_name("another");
+  ExpectError(client_->UploadGraph(spec, {edges.view(), x.view()}).status(), absl::StatusCode::kResourceExhausted,
+              "STATE_DISK_FULL");
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ TEST(BudgetError, OnlyWhatEndsByItselfIsWorthWaitingFor) {
   EXPECT_FALSE(DetailOf(few)->retry_after.has_value());
   EXPECT_THAT(std::string(few.message()), Not(HasSubstr("retry")));
   EXPECT_EQ(DetailOf(few)->reason, "BUDGET_FULL");
+  EXPECT_EQ(DetailOf(few)->metadata.at("missingBytes"), "1") << "beyond what waiting frees";
 }
 
 TEST(BudgetError, AReplaceNeedsRoomForBoth) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/durable/durable_store.h"
@@ -153,7 +154,7 @@ TEST_P(EveryFailure, IsToldCountedAndPassesOrNot) {
     EXPECT_EQ(world.durable_->write_state().not_durable, 2);
     EXPECT_TRUE(world.graphs_.Find("g", 0, "default", 0).ok()) << "it serves";
     const bool is_full = failure.code == StatusCode::kResourceExhausted && failure.error != EMFILE;
-    EXPECT_EQ(ReasonOf(world.durable_->CheckSpace()), is_full ? "STATE_DISK_FULL" : "");
+    EXPECT_EQ(ReasonOf(world.durable_->CheckSpace(1)), is_full ? "STATE_DISK_FULL" : "");
 
     world.Retry();
     EXPECT_EQ(world.Describe("g").serving->durability, Durability::kMemory) << "the cause is still there";
@@ -165,7 +166,7 @@ TEST_P(EveryFailure, IsToldCountedAndPassesOrNot) {
     ASSERT_EQ(after.serving->durability, passes ? Durability::kDurable : Durability::kMemory);
     EXPECT_EQ(after.feature_sets[0].durability, after.serving->durability);
     EXPECT_EQ(world.durable_->write_state().not_durable, passes ? 0 : 2);
-    EXPECT_TRUE(world.durable_->CheckSpace().ok());
+    EXPECT_TRUE(world.durable_->CheckSpace(1).ok());
     for (uint64_t seed = 1; passes && seed <= 5; ++seed) EXPECT_EQ(world.AfterPowerFailure(seed), 4u);
     if (failure.error == 0) break;
   }
@@ -249,13 +250,54 @@ TEST(Failures, WhatNobodyWantsAnyMoreIsNotWritten) {
   const int64_t latest = world.Publish("replaced");
   EXPECT_TRUE(old.expired()) << "what waits keeps no memory";
   EXPECT_EQ(world.durable_->write_state().not_durable, 2) << "a graph with its features";
-  EXPECT_EQ(DetailOf(world.durable_->CheckSpace())->metadata.at("waitingVersions"), "2");
+  EXPECT_EQ(DetailOf(world.durable_->CheckSpace(1))->metadata.at("waitingVersions"), "2");
   world.files_.FailAt(-1, 0);
   world.Retry();
   const auto listing = world.directory_->List();
   ASSERT_EQ(listing->published.size(), 2u);
   EXPECT_EQ(listing->published[0].id.version, latest);
-  EXPECT_TRUE(world.durable_->CheckSpace().ok());
+  EXPECT_TRUE(world.durable_->CheckSpace(1).ok());
+}
+
+constexpr int64_t kSpare = int64_t{16} << 20;  // that stays free
+
+TEST(Failures, WhatIsTooLargeForTheDiskKeepsOnlyWhatWouldNotFitOut) {
+  World world;
+  world.files_.set_free_bytes(kSpare + 5);  // fewer than a graph takes
+  world.files_.FailFrom(0, ENOSPC);
+  world.Publish("large");
+  EXPECT_TRUE(world.durable_->CheckSpace(5).ok());
+  const Status refused = world.durable_->CheckSpace(6);
+  EXPECT_EQ(ReasonOf(refused), "STATE_DISK_FULL");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("16777221 bytes (16.0 MiB) are free"));
+  world.files_.FailAt(-1, 0);
+  world.Publish("small");
+  EXPECT_EQ(world.Describe("small").serving->durability, Durability::kDurable);
+  EXPECT_EQ(ReasonOf(world.durable_->CheckSpace(6)), "STATE_DISK_FULL") << "the large one still waits";
+}
+
+TEST(Failures, WhereBytesAreFreeSomethingElseIsUsedUp) {
+  World world;
+  world.files_.FailFrom(0, EDQUOT);
+  world.Publish("g");
+  EXPECT_EQ(ReasonOf(world.durable_->CheckSpace(1)), "STATE_DISK_FULL");
+}
+
+// What was accepted and is not written yet will take its bytes.
+TEST(Failures, UploadsThatAreBeingWrittenAreCounted) {
+  World world;
+  world.files_.set_free_bytes(kSpare + 5);
+  world.files_.FailFrom(0, ENOSPC);
+  world.Publish("large");
+  world.files_.FailAt(-1, 0);
+  bool asked = false;
+  world.files_.set_hook([&] {  // on the writer's thread, which holds no lock then
+    if (std::exchange(asked, true)) return;
+    EXPECT_EQ(ReasonOf(world.durable_->CheckSpace(5)), "STATE_DISK_FULL");
+  });
+  world.Publish("small");
+  EXPECT_TRUE(asked);
+  EXPECT_TRUE(world.durable_->CheckSpace(5).ok());
 }
 
 TEST(Failures, TheTimeOfTheLastWriteIsKept) {

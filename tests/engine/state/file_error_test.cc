@@ -49,6 +49,8 @@ TEST(FileErrorTest, SaysOperationPathAndCause) {
   const Status status = FileError("write", "graphs/g/1/csr.vsec", ENOSPC);
   EXPECT_EQ(status.message(), "write 'graphs/g/1/csr.vsec': No space left on device; free space or raise the quota");
   EXPECT_EQ(DetailOf(status)->metadata.at("error"), "ENOSPC");
+  EXPECT_EQ(FileError("mkdir", "/a/b", ENOENT).message(),
+            "mkdir '/a/b': No such file or directory; make the directory above it first");
   EXPECT_THAT(std::string(Damaged("FORMAT", "empty").message()), HasSubstr("'FORMAT' is damaged: empty"));
   EXPECT_EQ(Damaged("FORMAT", "empty").code(), StatusCode::kDataLoss);
 }

@@ -51,6 +51,8 @@ class SimulatedFileSystem final : public FileSystem {
   void FailFrom(int64_t index, int error) { FailAt(index, error), fail_on_ = true; }
   // Everything is gone, as if unmounted, or is back.
   void set_gone(bool gone) { gone_ = gone; }
+  // What it says is free; nothing fails because of it.
+  void set_free_bytes(int64_t bytes) { free_bytes_ = bytes; }
   bool failed() const { return failed_; }
   // kill -9: from now on nothing has any effect.
   void Kill() { dead_ = true; }
@@ -67,6 +69,7 @@ class SimulatedFileSystem final : public FileSystem {
   StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   StatusOr<std::unique_ptr<ReadableFile>> Open(const std::string& path) const override;
   Status Rename(const std::string& from, const std::string& to) override;
+  StatusOr<int64_t> FreeBytes() const override { return free_bytes_; }
   Status CheckReachable() const override;
   Status Unlink(const std::string& path) override;
   Status MakeDirectory(const std::string& path) override;
@@ -102,7 +105,7 @@ class SimulatedFileSystem final : public FileSystem {
   std::vector<Change> changes_;
   std::function<void()> hook_;
   ReadHook read_hook_;
-  int64_t fail_at_ = -1, operations_ = 0;
+  int64_t fail_at_ = -1, operations_ = 0, free_bytes_ = int64_t{1} << 40;
   int fail_error_ = 0;
   bool failed_ = false, dead_ = false, fail_on_ = false, gone_ = false;
   WallTime time_{};
