@@ -112,6 +112,14 @@ struct AnswerShape {
   bool regression = false;  // of a model that predicts numbers, not classes
 };
 
+// What a classification needs of its logits. A device that can rank them then answers with RankedRows, so that the
+// logits need not leave it.
+struct WantedClasses {
+  int64_t top_k = 1;  // 1 to the width of the answer; larger: the logits are given
+  bool probabilities = false;
+  bool logits = false;
+};
+
 // Whether the caller can use an answer of that shape. The engine asks once, before it queues the request and on the
 // thread of Submit; an error refuses the request. May be empty: any shape will do.
 using AnswerCheck = std::function<Status(const AnswerShape& shape)>;
@@ -129,6 +137,9 @@ struct InferenceRequest {
   NodeSelection nodes;
   std::optional<RequestFeatures> features;
   ExecutionOptions options;
+  // For outputs that are logits of classes. With it the result has either `ranked` or `values`; the bits of what is
+  // made of either are the same where the processor has fused multiply-adds (engine/device/class_rows.h).
+  std::optional<WantedClasses> classes;
   AnswerCheck check_answer;
   Requester requester;
   WorkLimits limits;
@@ -165,11 +176,20 @@ struct RequestTiming {
   double execute_seconds = 0.0;
 };
 
+// Rows whose classes were ranked where they were computed.
+struct RankedRows {
+  int64_t top_k = 1;
+  std::vector<int32_t> classes;      // [rows, top_k], the most likely first
+  std::vector<float> scores;         // [rows, top_k]: their probabilities
+  std::vector<float> probabilities;  // [rows, width], if wanted
+};
+
 struct InferenceResult {
   ServedBy served_by;
   int64_t rows = 0;
   int64_t width = 0;
-  std::vector<float> values;  // [rows, width], in the order asked for
+  std::vector<float> values;  // [rows, width], in the order asked for; with `ranked` only if wanted
+  std::optional<RankedRows> ranked;
   // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
   std::shared_ptr<const void> held;
   // What was computed: the receptive field of the nodes asked for, or the full graph.

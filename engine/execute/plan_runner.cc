@@ -176,10 +176,7 @@ StatusOr<InferenceResult> PlanRunner::AnswerOf(const QueuedRequest& request, con
   result.receptive_field = computed.receptive_field;
   result.computed_nodes = computed.computed_nodes;
   result.run_requests = run_requests;
-  const int64_t bytes = result.rows * result.width * static_cast<int64_t>(sizeof(float));
-  VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(bytes, "the answer", parts_.budget));
-  if (memory) result.held = std::make_shared<const Reservation>(std::move(memory));
-  VICINAL_ASSIGN_OR_RETURN(result.values, GatherWanted(computed, WantedOf(request, ids), run));
+  VICINAL_RETURN_IF_ERROR(TakeRows(request, computed, WantedOf(request, ids), run, &result));
   result.served_by = ServedByOf(request);
   result.served_by.numerics_revision = RevisionOf(request, plan);
   result.multi_label = request.model->multi_label;
@@ -189,6 +186,25 @@ StatusOr<InferenceResult> PlanRunner::AnswerOf(const QueuedRequest& request, con
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
   parts_.stats->PhaseSeconds("gather", SecondsBetween(begin, parts_.clock->Now()));
   return result;
+}
+
+Status PlanRunner::TakeRows(const QueuedRequest& request, const ComputedRows& computed, const WantedRows& wanted,
+                            const RunParts& run, InferenceResult* result) const {
+  const std::optional<WantedClasses>& classes = request.classes;
+  ClassRanker* const ranker = classes ? RankerFor(computed, wanted, *classes, *run.context) : nullptr;
+  // Both are numbers of four bytes.
+  int64_t of_row = result->width;
+  if (ranker != nullptr)
+    of_row = 2 * classes->top_k + result->width * (int{classes->probabilities} + int{classes->logits});
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(result->rows * of_row * static_cast<int64_t>(sizeof(float)),
+                                                            "the answer", parts_.budget));
+  if (memory) result->held = std::make_shared<const Reservation>(std::move(memory));
+  if (ranker != nullptr) {
+    return RankWanted(*ranker, computed, wanted, *classes, request.model->multi_label, run, &result->ranked.emplace(),
+                      &result->values);
+  }
+  VICINAL_ASSIGN_OR_RETURN(result->values, GatherWanted(computed, wanted, run));
+  return OkStatus();
 }
 
 WantedRows PlanRunner::WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids) {

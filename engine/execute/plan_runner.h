@@ -96,6 +96,9 @@ class PlanRunner final : public RequestRunner {
                                      const ComputedRows& computed, RunParts run, const RunTiming& times,
                                      int64_t run_requests) const;
 
+  // Brings the wanted rows to the host, as logits or ranked; the result's size is known.
+  Status TakeRows(const QueuedRequest& request, const ComputedRows& computed, const WantedRows& wanted,
+                  const RunParts& run, InferenceResult* result) const;
   // The rows of `request` in the plan's result, in the client's ids.
   static WantedRows WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids);
 

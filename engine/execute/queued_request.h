@@ -79,11 +79,12 @@ struct QueuedRequest {
   // Rows that stand for some of `features`; null: none, or `features` has them already. Only on a CPU, where a run over
   // a receptive field reads them in place. Never in a request that shares a run.
   std::shared_ptr<const ReplacedRows> replaced;
-  bool brings_features = false;  // all of them, or rows that replace stored ones
-  std::string_view incarnation;  // of the engine; it outlives the request
-  ValueId output = 0;            // key.options.output in `model`
-  NodeSelection nodes;           // checked; of a model of graphs: all
-  AnswerShape answer;            // what `done` will get
+  bool brings_features = false;          // all of them, or rows that replace stored ones
+  std::string_view incarnation;          // of the engine; it outlives the request
+  ValueId output = 0;                    // key.options.output in `model`
+  NodeSelection nodes;                   // checked; of a model of graphs: all
+  AnswerShape answer;                    // what `done` will get
+  std::optional<WantedClasses> classes;  // with top_k within the answer's width
   Requester requester;
   WorkLimits limits;
   InferenceCallback done;   // called exactly once, if the queue took the request

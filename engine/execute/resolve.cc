@@ -164,6 +164,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   }
   resolved.output = output->value;
   resolved.nodes = std::move(request.nodes);
+  if (request.classes && request.classes->top_k <= resolved.answer.width) resolved.classes = request.classes;
   resolved.requester = std::move(request.requester);
   resolved.limits = std::move(request.limits);
   return resolved;

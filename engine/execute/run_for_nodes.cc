@@ -17,6 +17,21 @@ namespace {
 // prediction is less exact and the search costs time, too.
 constexpr double kWorthOfFull = 0.8;
 
+// Logits that a host ranks in the time that a GPU takes longer for doing it.
+constexpr int64_t kWorthRanking = 4096;
+
+// Rows of the result that hold the wanted ones, in their order.
+std::vector<int64_t> PlacesOf(const ComputedRows& computed, const WantedRows& wanted, const RunParts& parts) {
+  const Permutation& permutation = *wanted.permutation;
+  if (!computed.receptive_field) return PlacesOfNodes(computed.rows.rows, permutation, wanted.ids);
+  std::vector<int64_t> places(wanted.ids->size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
+    places[i] = parts.workspace->finder.RowOf(permutation.is_identity() ? id : permutation.ToNew(id));
+  }
+  return places;
+}
+
 Status NoField(const std::string& why) {
   return FailedPrecondition("NO_RECEPTIVE_FIELD", absl::StrCat("execution.receptive_field is 'always', but ", why,
                                                                "; use 'auto', which computes the full graph"));
@@ -76,17 +91,41 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
 
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
                                           const RunParts& parts) {
-  const ConstMatrixView& rows = computed.rows;
-  if (!computed.receptive_field) {
-    return GatherRows(rows, *wanted.permutation, wanted.ids, *parts.stop, *parts.context);
+  return CopyRows(computed.rows, PlacesOf(computed, wanted, parts), *parts.stop, *parts.context);
+}
+
+ClassRanker* RankerFor(const ComputedRows& computed, const WantedRows& wanted, const WantedClasses& classes,
+                       DeviceContext& context) {
+  auto* const ranker = dynamic_cast<ClassRanker*>(&context);
+  const int64_t rows = wanted.ids != nullptr ? static_cast<int64_t>(wanted.ids->size()) : computed.rows.rows;
+  if (ranker == nullptr || rows * computed.rows.cols < kWorthRanking) return nullptr;
+  return ranker->RanksClasses(computed.rows.cols, classes.top_k) ? ranker : nullptr;
+}
+
+Status RankWanted(ClassRanker& ranker, const ComputedRows& computed, const WantedRows& wanted,
+                  const WantedClasses& classes, bool multi_label, const RunParts& parts, RankedRows* ranked,
+                  std::vector<float>* values) {
+  const std::vector<int64_t> places = PlacesOf(computed, wanted, parts);
+  const auto rows = static_cast<int64_t>(places.size());
+  const int64_t width = computed.rows.cols, k = classes.top_k;
+  ranked->top_k = k;
+  const int64_t piece = RowsOfPiece(2 * k + width * ((classes.probabilities ? 1 : 0) + (classes.logits ? 1 : 0)));
+  for (int64_t first = 0; first < rows; first += piece) {
+    VICINAL_RETURN_IF_ERROR((*parts.stop)());
+    const int64_t count = std::min(piece, rows - first);
+    // Grown piece by piece, as in CopyRows.
+    const auto grown = [&](auto* all, int64_t of_row) {
+      all->resize(static_cast<size_t>((first + count) * of_row));
+      return all->data() + first * of_row;
+    };
+    ClassRowsJob job{computed.rows, places.data() + first, count, k, multi_label};
+    job.classes = grown(&ranked->classes, k);
+    job.scores = grown(&ranked->scores, k);
+    if (classes.probabilities) job.probabilities = grown(&ranked->probabilities, width);
+    if (classes.logits) job.values = grown(values, width);
+    VICINAL_RETURN_IF_ERROR(ranker.ClassRowsToHost(job));
   }
-  std::vector<int64_t> positions(wanted.ids->size());
-  for (size_t i = 0; i < positions.size(); ++i) {
-    const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
-    positions[i] =
-        parts.workspace->finder.RowOf(wanted.permutation->is_identity() ? id : wanted.permutation->ToNew(id));
-  }
-  return CopyRows(rows, positions, *parts.stop, *parts.context);
+  return OkStatus();
 }
 
 }  // namespace vicinal

@@ -11,6 +11,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
+#include "engine/device/class_rows.h"
 #include "engine/plan/plan.h"
 
 namespace vicinal {
@@ -54,6 +55,16 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
 // Copies the wanted rows to the host, [rows, width], in the order of `wanted.ids`. Checks `parts.stop` between pieces.
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
                                           const RunParts& parts);
+
+// What ranks the rows on the context's device; null: nothing does, or they are so few that whoever gets them is faster.
+ClassRanker* RankerFor(const ComputedRows& computed, const WantedRows& wanted, const WantedClasses& classes,
+                       DeviceContext& context);
+
+// The wanted rows, ranked on the device, into `ranked` and, if the logits are wanted, `values`. Checks `parts.stop`
+// between pieces.
+Status RankWanted(ClassRanker& ranker, const ComputedRows& computed, const WantedRows& wanted,
+                  const WantedClasses& classes, bool multi_label, const RunParts& parts, RankedRows* ranked,
+                  std::vector<float>* values);
 
 }  // namespace vicinal
 

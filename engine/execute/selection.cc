@@ -78,10 +78,12 @@ Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field) {
   return OkStatus();
 }
 
+int64_t RowsOfPiece(int64_t width) { return std::max<int64_t>(1, kPieceValues / std::max<int64_t>(1, width)); }
+
 StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<int64_t>& positions,
                                       const StopCheck& stop, DeviceContext& context) {
   const auto rows = static_cast<int64_t>(positions.size());
-  const int64_t piece = std::max<int64_t>(1, kPieceValues / std::max<int64_t>(1, matrix.cols));
+  const int64_t piece = RowsOfPiece(matrix.cols);
   std::vector<float> out;
   out.reserve(static_cast<size_t>(rows * matrix.cols));
   for (int64_t first = 0; first < rows; first += piece) {
@@ -95,15 +97,13 @@ StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<
   return out;
 }
 
-StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, const StopCheck& stop,
-                                        DeviceContext& context) {
-  std::vector<int64_t> positions(ids != nullptr ? ids->size() : static_cast<size_t>(matrix.rows));
-  for (size_t i = 0; i < positions.size(); ++i) {
+std::vector<int64_t> PlacesOfNodes(int64_t rows, const Permutation& permutation, const std::vector<int64_t>* ids) {
+  std::vector<int64_t> places(ids != nullptr ? ids->size() : static_cast<size_t>(rows));
+  for (size_t i = 0; i < places.size(); ++i) {
     const int64_t id = ids != nullptr ? (*ids)[i] : static_cast<int64_t>(i);
-    positions[i] = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
+    places[i] = permutation.is_identity() ? id : permutation.ToNew(static_cast<NodeId>(id));
   }
-  return CopyRows(matrix, positions, stop, context);
+  return places;
 }
 
 ReplacedRows InPlaceOfRows(const FeatureMatrix& stored, const HostFeatures& rows, std::vector<int64_t> positions) {

@@ -27,10 +27,11 @@ Status CheckDistinct(const std::vector<int64_t>& ids, std::string_view field);
 // `stop` is asked before each piece of some megabytes, and its error returned.
 StatusOr<std::vector<float>> CopyRows(ConstMatrixView matrix, const std::vector<int64_t>& positions,
                                       const StopCheck& stop, DeviceContext& context);
-// As CopyRows, of a `matrix` in execution order: the rows of `ids` in their order, or with `ids` null all in order of
-// the client's ids.
-StatusOr<std::vector<float>> GatherRows(ConstMatrixView matrix, const Permutation& permutation,
-                                        const std::vector<int64_t>* ids, const StopCheck& stop, DeviceContext& context);
+// Rows of `width` values that are copied between two questions of `stop`: some megabytes.
+int64_t RowsOfPiece(int64_t width);
+// Rows, in execution order, of the nodes `ids` in their order, or with `ids` null of all `rows` in order of the
+// client's ids.
+std::vector<int64_t> PlacesOfNodes(int64_t rows, const Permutation& permutation, const std::vector<int64_t>* ids);
 
 // `rows`, in the form of `stored`, for runs that read them in place of its rows `positions` (distinct).
 ReplacedRows InPlaceOfRows(const FeatureMatrix& stored, const HostFeatures& rows, std::vector<int64_t> positions);

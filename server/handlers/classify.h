@@ -29,6 +29,10 @@ struct ClassRows {
 // shared with the threads of `pool` (null: none); blocks until all is done.
 void FillClassRows(const ClassRows& job, ThreadPool* pool);
 
+// Whether this processor has fused multiply-adds: then the bits are those of engine/device/class_rows.h, and rows that
+// a device has ranked have the same.
+bool HasDefinedBits();
+
 // The most memory that FillClassRows allocates for rows of that many classes, with `num_threads`.
 int64_t ClassRowsScratchBytes(int64_t classes, int num_threads);
 

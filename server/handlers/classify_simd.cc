@@ -294,6 +294,8 @@ void FillRange(const ClassRows& job, int64_t begin, int64_t end, ClassScratch* s
   }
 }
 
+bool FusesMultiplyAdd() { return HWY_NATIVE_FMA != 0; }
+
 }  // namespace vicinal::server::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -302,6 +304,7 @@ namespace vicinal::server::internal {
 namespace {
 
 HWY_EXPORT(FillRange);
+HWY_EXPORT(FusesMultiplyAdd);
 
 void Dispatch(const ClassRows& job, int64_t begin, int64_t end, ClassScratch* scratch) {
   HWY_DYNAMIC_DISPATCH(FillRange)(job, begin, end, scratch);
@@ -327,6 +330,14 @@ void FillClassRows(const ClassRows& job, ThreadPool* pool) {
   pool->ParallelFor(tasks, [&](int64_t task, int thread) {
     internal::Dispatch(job, task * of_task, std::min(job.rows, (task + 1) * of_task), &scratch[thread]);
   });
+}
+
+bool HasDefinedBits() {
+  static const bool fuses = [] {
+    using namespace internal;  // NOLINT(google-build-using-namespace): where Highway's table is
+    return HWY_DYNAMIC_DISPATCH(FusesMultiplyAdd)();
+  }();
+  return fuses;
 }
 
 int64_t ClassRowsScratchBytes(int64_t classes, int num_threads) {

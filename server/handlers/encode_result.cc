@@ -91,6 +91,14 @@ Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, 
   if (wants.probabilities) {
     probabilities_out.emplace(v1::DATA_TYPE_FLOAT32, count, classes, response->mutable_probabilities());
   }
+  if (result.ranked) {
+    const RankedRows& ranked = *result.ranked;
+    classes_out.Append(ranked.classes.data() + first * k, count);
+    scores_out.Append(ranked.scores.data() + first * k, count);
+    if (logits_out) logits_out->Append(result.values.data() + first * classes, count);
+    if (probabilities_out) probabilities_out->Append(ranked.probabilities.data() + first * classes, count);
+    return OkStatus();
+  }
   const int64_t block = RowsOfBlock(classes);
   for (int64_t begin = first; begin < first + count; begin += block) {
     VICINAL_RETURN_IF_ERROR(stop());

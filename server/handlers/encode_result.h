@@ -35,9 +35,10 @@ Status CheckWants(const ClassifyWants& wants, const AnswerShape& answer);
 // The most threads that one reply is encoded with: more would wait for the memory of the reply.
 constexpr int kMaxEncodingThreads = 4;
 
-// Rows [first, first + count) of the result's logits; of a regression's, without classes and scores. Response:
-// ClassifyResponse or ClassifyGraphsResponse. Calls `stop` between blocks of rows and returns its error; the response
-// is then incomplete. Large blocks are shared with the threads of `pool` (null: none); the bits are the same.
+// Rows [first, first + count) of the result's logits, or of what a device has ranked as `wants` says; of a
+// regression's, without classes and scores. Response: ClassifyResponse or ClassifyGraphsResponse. Calls `stop` between
+// blocks of rows and returns its error; the response is then incomplete. Large blocks are shared with the threads of
+// `pool` (null: none); the bits are the same.
 template <class Response>
 Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, int64_t first, int64_t count,
                      const StopCheck& stop, ThreadPool* pool, Response* response);

@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "server/convert.h"
+#include "server/handlers/classify.h"
 #include "server/handlers/encode_result.h"
 
 namespace vicinal::server {
@@ -25,6 +26,14 @@ constexpr int64_t kPieceBytes = 1 << 20;
 
 int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
   return std::max<int64_t>(1, std::min(kPieceBytes, max_response_bytes) / std::max<int64_t>(1, bytes_per_row));
+}
+
+int64_t ValuesOf(const InferenceResult& result) {
+  size_t values = result.values.size();
+  if (result.ranked) {
+    values += result.ranked->classes.size() + result.ranked->scores.size() + result.ranked->probabilities.size();
+  }
+  return static_cast<int64_t>(values);
 }
 
 ComputedOver OverOf(const InferenceResult& result) {
@@ -172,6 +181,7 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1
                                        request.has_features() ? &request.features() : nullptr, request.execution(),
                                        &out));
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
+  if (HasDefinedBits()) out.classes = WantedClasses{wants->top_k, wants->probabilities, wants->logits};
   out.check_answer = CheckClasses(*wants, stream, &call);
   return out;
 }
@@ -241,7 +251,7 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
     metrics_.ResultRows(call.method, result->rows);
     metrics_.Computed(OverOf(*result),
                       static_cast<double>(result->computed_nodes) / static_cast<double>(result->run_requests));
-    if (static_cast<int64_t>(result->values.size()) <= kInlineValues) return encode(*std::move(result));
+    if (ValuesOf(*result) <= kInlineValues) return encode(*std::move(result));
     const Status posted = OrOutOfMemory([&] {
       // Shared, because std::function must be copyable.
       auto value = std::make_shared<InferenceResult>(*std::move(result));

@@ -17,6 +17,7 @@
 namespace vicinal::conformance {
 
 void RunDeviceCases(Machine& machine, Report& report);
+void RunClassRowCases(Machine& machine, Report& report);
 void RunOverlapCases(Machine& machine, Report& report);
 void RunAggregateCases(Machine& machine, Report& report);
 void RunAggregateProductCases(Machine& machine, Report& report);

@@ -33,7 +33,7 @@ struct Group {
 };
 
 const std::vector<Group>& Groups() {
-  static const auto& groups = *new std::vector<Group>{{"device", {RunDeviceCases}, {}, true},
+  static const auto& groups = *new std::vector<Group>{{"device", {RunDeviceCases, RunClassRowCases}, {}, true},
                                                       {"overlap", {RunOverlapCases}, {}, true},
                                                       {"rowwise", {RunRowwiseCases}, {"rowwise"}},
                                                       {"update",

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cuda/runtime/class_rows.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
 #include "engine/cuda/runtime/cuda_recording.h"
@@ -104,6 +105,13 @@ Status CudaContext::Synchronize() {
 Status CudaContext::CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) {
   VICINAL_RETURN_IF_ERROR(Prepare());
   return rows_to_host_.Copy(device_, target_.stream, host, src, rows, count);
+}
+
+bool CudaContext::RanksClasses(int64_t classes, int64_t top_k) const { return classes * top_k <= kMaxRankedReads; }
+
+Status CudaContext::ClassRowsToHost(const ClassRowsJob& job) {
+  VICINAL_RETURN_IF_ERROR(Prepare());
+  return rows_to_host_.Rank(device_, target_.stream, job);
 }
 
 StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Status()>& launch) {

@@ -22,6 +22,7 @@
 #include "engine/cuda/common/launch.h"
 #include "engine/cuda/runtime/pieces_to_device.h"
 #include "engine/cuda/runtime/rows_to_host.h"
+#include "engine/device/class_rows.h"
 #include "engine/device/device.h"
 #include "engine/device/device_limits.h"
 
@@ -31,7 +32,7 @@ class CudaDevice;
 
 // A stream, the tickets of kernels that split rows (launch.h), and pinned memory for results and small inputs of a run.
 // Not thread-safe: used by one thread at a time.
-class CudaContext final : public DeviceContext {
+class CudaContext final : public DeviceContext, public ClassRanker {
  public:
   explicit CudaContext(CudaDevice& device);
   ~CudaContext() override;
@@ -40,6 +41,8 @@ class CudaContext final : public DeviceContext {
   ThreadPool* thread_pool() override { return nullptr; }
   Status Synchronize() override;
   Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) override;
+  bool RanksClasses(int64_t classes, int64_t top_k) const override;
+  Status ClassRowsToHost(const ClassRowsJob& job) override;
   bool launches_only() const override { return true; }
   StatusOr<std::unique_ptr<Recording>> Record(const std::function<Status()>& launch) override;
   Status Replay(const Recording& recording) override;

@@ -222,5 +222,87 @@ TEST_F(RunForNodesTest, RefusedMemoryMeansTheFullGraphOrAnError) {
   }
 }
 
+// The CPU's context, but it ranks rows, as a GPU's does: by halves, so that its numbers are nobody else's.
+class RankingContext final : public DeviceContext, public ClassRanker {
+ public:
+  explicit RankingContext(DeviceContext& inner) : inner_(inner) {}
+  Device& device() override { return inner_.device(); }
+  ThreadPool* thread_pool() override { return inner_.thread_pool(); }
+  Status Synchronize() override { return inner_.Synchronize(); }
+  Status CopyRowsToHost(float* host, ConstMatrixView src, const int64_t* rows, int64_t count) override {
+    return inner_.CopyRowsToHost(host, src, rows, count);
+  }
+  bool RanksClasses(int64_t, int64_t top_k) const override { return top_k <= 2; }
+  Status ClassRowsToHost(const ClassRowsJob& job) override {
+    const int64_t classes = job.logits.cols;
+    for (int64_t i = 0; i < job.count; ++i) {
+      const float* const row = job.logits.row(job.rows[i]);
+      std::vector<int32_t> order(static_cast<size_t>(classes));
+      std::iota(order.begin(), order.end(), 0);
+      std::sort(order.begin(), order.end(), [row](int32_t a, int32_t b) { return row[a] > row[b]; });
+      for (int64_t k = 0; k < job.top_k; ++k) {
+        job.classes[i * job.top_k + k] = order[k];
+        job.scores[i * job.top_k + k] = row[order[k]] / 2;
+      }
+      for (int64_t c = 0; c < classes; ++c) {
+        if (job.probabilities != nullptr) job.probabilities[i * classes + c] = row[c] / 2;
+        if (job.values != nullptr) job.values[i * classes + c] = row[c];
+      }
+    }
+    return OkStatus();
+  }
+
+ private:
+  DeviceContext& inner_;
+};
+
+TEST_F(RunForNodesTest, ADeviceRanksTheRowsThatAreWanted) {
+  RankingContext context(*ThePlanBench().context);
+  const std::vector<int64_t> backwards(everyone_.rbegin(), everyone_.rend());
+  for (const auto way : {ReceptiveField::kNever, ReceptiveField::kAlways}) {
+    const auto computed = Run(*plan_, &backwards, way);
+    ASSERT_TRUE(computed.ok());
+    const std::vector<float> logits = Gather(*computed);
+    RankedRows ranked;
+    std::vector<float> values;
+    ASSERT_TRUE(RankWanted(context, *computed, wanted_, {2, true, true}, false, parts_, &ranked, &values).ok());
+    EXPECT_EQ(values, logits);
+    EXPECT_EQ(ranked.top_k, 2);
+    ASSERT_EQ(ranked.probabilities.size(), logits.size());
+    for (size_t i = 0; i < logits.size(); ++i) ASSERT_EQ(ranked.probabilities[i], logits[i] / 2);
+    for (size_t r = 0; r < backwards.size(); ++r) {
+      const float first = logits[3 * r + ranked.classes[2 * r]], second = logits[3 * r + ranked.classes[2 * r + 1]];
+      ASSERT_EQ(first, *std::max_element(logits.begin() + 3 * r, logits.begin() + 3 * r + 3));
+      ASSERT_GE(first, second);
+      ASSERT_EQ(ranked.scores[2 * r], first / 2);
+      ASSERT_EQ(ranked.scores[2 * r + 1], second / 2);
+    }
+  }
+}
+
+TEST_F(RunForNodesTest, FewRowsAndLongSortsAreLeftToTheHost) {
+  RankingContext context(*ThePlanBench().context);
+  const auto computed = Run(*plan_, nullptr, ReceptiveField::kNever);
+  ASSERT_TRUE(computed.ok());
+  EXPECT_EQ(RankerFor(*computed, wanted_, {2}, context), &context);
+  EXPECT_EQ(RankerFor(*computed, wanted_, {3}, context), nullptr);
+  EXPECT_EQ(RankerFor(*computed, wanted_, {2}, *ThePlanBench().context), nullptr);
+  wanted_.ids = &few_;
+  EXPECT_EQ(RankerFor(*computed, wanted_, {2}, context), nullptr);
+}
+
+TEST_F(RunForNodesTest, RankingStopsWhereNobodyWaits) {
+  RankingContext context(*ThePlanBench().context);
+  const auto computed = Run(*plan_, nullptr, ReceptiveField::kNever);
+  ASSERT_TRUE(computed.ok());
+  const StopCheck stopped = [] { return Internal("nobody waits"); };
+  parts_.stop = &stopped;
+  RankedRows ranked;
+  std::vector<float> values;
+  EXPECT_EQ(RankWanted(context, *computed, wanted_, {1}, false, parts_, &ranked, &values).code(),
+            StatusCode::kInternal);
+  EXPECT_TRUE(ranked.classes.empty());
+}
+
 }  // namespace
 }  // namespace vicinal::testing

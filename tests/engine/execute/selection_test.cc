@@ -42,8 +42,10 @@ TEST(Selection, GathersInTheClientsOrder) {
   const Permutation permutation = Permutation::FromNewOfOld({2, 0, 1});
   const std::vector<int64_t> ids = {2, 0, 2};
   const StopCheck never = [] { return OkStatus(); };
-  EXPECT_THAT(*GatherRows(matrix, permutation, &ids, never, *context), ElementsAre(20, 21, 0, 1, 20, 21));
-  EXPECT_THAT(*GatherRows(matrix, permutation, nullptr, never, *context), ElementsAre(0, 1, 10, 11, 20, 21));
+  EXPECT_THAT(*CopyRows(matrix, PlacesOfNodes(3, permutation, &ids), never, *context),
+              ElementsAre(20, 21, 0, 1, 20, 21));
+  EXPECT_THAT(*CopyRows(matrix, PlacesOfNodes(3, permutation, nullptr), never, *context),
+              ElementsAre(0, 1, 10, 11, 20, 21));
 }
 
 TEST(Selection, PiecesMakeTheWholeAndMayBeStopped) {

@@ -102,5 +102,27 @@ TEST(EncodeResultTest, BytesCoverWhatIsMade) {
   EXPECT_GE(EncodingBytes(kAll, 10, kClasses), 2 * static_cast<int64_t>(response.ByteSizeLong()));
 }
 
+TEST(EncodeResultTest, WhatADeviceRankedIsSentAsItIs) {
+  const StopCheck never = [] { return OkStatus(); };
+  InferenceResult result;
+  result.rows = 3;
+  result.width = 2;
+  result.ranked = RankedRows{2, {1, 0, 0, 1, 1, 0}, {0.75f, 0.25f, 0.5f, 0.5f, 1, 0}, {0.25f, 0.75f, 0.5f, 0.5f, 0, 1}};
+  v1::ClassifyResponse response;
+  ASSERT_TRUE(EncodeClasses(result, {2, false, true}, 1, 2, never, nullptr, &response).ok());
+  const auto bytes = [](const auto& values, size_t first) {
+    return std::string(reinterpret_cast<const char*>(values.data() + first), 4 * sizeof(float));
+  };
+  EXPECT_EQ(response.classes().data(), bytes(result.ranked->classes, 2));
+  EXPECT_EQ(response.scores().data(), bytes(result.ranked->scores, 2));
+  EXPECT_EQ(response.probabilities().data(), bytes(result.ranked->probabilities, 2));
+  EXPECT_FALSE(response.has_logits());
+
+  result.ranked->probabilities.clear();
+  result.values = {1, 2, 3, 3, -4, 4};
+  ASSERT_TRUE(EncodeClasses(result, {2, true, false}, 1, 2, never, nullptr, &response).ok());
+  EXPECT_EQ(response.logits().data(), bytes(result.values, 2));
+}
+
 }  // namespace
 }  // namespace vicinal::server
