@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "vicinal/v1/error_details.pb.h"
 
 namespace vicinal::server {
 namespace {
@@ -73,14 +72,18 @@ void AddDetails(const ErrorDetail& detail, const std::string& message, v1::detai
 
 }  // namespace
 
-grpc::Status ToGrpc(const Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  const std::string message = ShortenedMessage(status.message());
+v1::details::Status ToDetails(const Status& status) {
   v1::details::Status details;
   details.set_code(static_cast<int32_t>(status.code()));
-  details.set_message(message);
-  if (const auto detail = DetailOf(status)) AddDetails(*detail, message, &details);
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message, details.SerializeAsString());
+  details.set_message(ShortenedMessage(status.message()));
+  if (const auto detail = DetailOf(status)) AddDetails(*detail, details.message(), &details);
+  return details;
+}
+
+grpc::Status ToGrpc(const Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const v1::details::Status details = ToDetails(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details.message(), details.SerializeAsString());
 }
 
 Status BadMessage(std::string_view method) {

@@ -10,10 +10,13 @@
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "vicinal/v1/error_details.pb.h"
 
 namespace vicinal::server {
 
 grpc::Status ToGrpc(const Status& status);
+// The same as a message, as it is in grpc-status-details-bin. REQUIRES: not OK.
+v1::details::Status ToDetails(const Status& status);
 
 // A call ended without a message, or with one that does not parse. `method`: "package.Service/Method".
 // INVALID_ARGUMENT (BAD_MESSAGE).

@@ -105,13 +105,16 @@ Status RpcScope::CheckSize(size_t bytes) const {
 
 Status RpcScope::Take(const google::protobuf::Message& message) {
   message_memory_.Release();
+  VICINAL_ASSIGN_OR_RETURN(message_memory_, Reserve(message));
+  return OkStatus();
+}
+
+StatusOr<Reservation> RpcScope::Reserve(const google::protobuf::Message& message) {
   const size_t bytes = message.ByteSizeLong();
   VICINAL_RETURN_IF_ERROR(CheckSize(bytes));
-  if (bytes <= kSmallMessageBytes) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(
-      message_memory_, core_.engine.memory().Reserve(Account::kRequests, static_cast<int64_t>(message.SpaceUsedLong()),
-                                                     "the call's message"));
-  return OkStatus();
+  if (bytes <= kSmallMessageBytes) return Reservation();
+  return core_.engine.memory().Reserve(Account::kRequests, static_cast<int64_t>(message.SpaceUsedLong()),
+                                       "the call's message");
 }
 
 Status RpcScope::WhyCancelled() const {

@@ -50,6 +50,8 @@ class RpcScope {
   // For a message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
   // the scope ends, or the next message is taken; errors of MemoryBudget::Reserve.
   Status Take(const google::protobuf::Message& message);
+  // The same for a message among others of the call: the reservation, empty for a small one, is the caller's.
+  StatusOr<Reservation> Reserve(const google::protobuf::Message& message);
   Call& call() { return call_; }
   // Records what the call is about, taken from one of its messages, for the log. Any thread, before Finish.
   template <class Message>

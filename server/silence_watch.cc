@@ -64,4 +64,13 @@ Status SendStalled(std::chrono::milliseconds timeout) {
                    detail);
 }
 
+Status StreamSilent(std::chrono::milliseconds timeout) {
+  ErrorDetail detail;
+  detail.reason = "STREAM_SILENT";
+  return MakeError(
+      StatusCode::kDeadlineExceeded,
+      absl::StrCat("no request came on the stream for ", timeout.count() / 1000, " s (--upload_ttl); open another one"),
+      detail);
+}
+
 }  // namespace vicinal::server

@@ -56,6 +56,9 @@ class SilenceWatch {
 // DEADLINE_EXCEEDED (REPLY_NOT_READ): the client of a stream of replies read none for `timeout`.
 Status SendStalled(std::chrono::milliseconds timeout);
 
+// DEADLINE_EXCEEDED (STREAM_SILENT): no request came on a stream of requests for `timeout`.
+Status StreamSilent(std::chrono::milliseconds timeout);
+
 }  // namespace vicinal::server
 
 #endif  // VICINAL_SERVER_SILENCE_WATCH_H_

@@ -56,6 +56,9 @@ void Tell(const v1::ListFeaturesRequest& request, Subject* subject) { subject->g
 void Tell(const v1::GetModelRequest& request, Subject* subject) { subject->model = Shown(request.name()); }
 void Tell(const v1::ClassifyRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::EmbedRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
+void Tell(const v1::InferStreamRequest& request, Subject* subject) {
+  TellTarget(request.has_embed() ? request.embed().target() : request.classify().target(), subject);
+}
 void Tell(const v1::ExplainRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject) { subject->model = Shown(request.model()); }
 void Tell(const v1::GetUploadRequest& request, Subject* subject) { subject->upload_id = Shown(request.upload_id()); }

@@ -41,6 +41,7 @@ void Tell(const v1::DeleteModelRequest& request, Subject* subject);
 void Tell(const v1::ClassifyRequest& request, Subject* subject);
 void Tell(const v1::EmbedRequest& request, Subject* subject);
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject);
+void Tell(const v1::InferStreamRequest& request, Subject* subject);
 void Tell(const v1::ExplainRequest& request, Subject* subject);
 void Tell(const v1::GetUploadRequest& request, Subject* subject);
 void Tell(const inference::ModelReadyRequest& request, Subject* subject);

@@ -14,6 +14,7 @@
 #include "client/cpp/health.h"
 #include "client/cpp/lists.h"
 #include "client/cpp/printable.h"
+#include "client/cpp/query_stream_impl.h"
 #include "client/cpp/reply_checks.h"
 #include "client/cpp/upload.h"
 #include "proto/wire/names.h"
@@ -352,6 +353,14 @@ absl::Status Client::EmbedStream(const v1::EmbedRequest& request,
                                  const std::function<absl::Status(const v1::EmbedResponse&)>& piece,
                                  int64_t node_count) {
   return impl_->CheckedStream(&InferenceStub::EmbedStream, request, node_count, piece);
+}
+
+std::unique_ptr<QueryStream> Client::OpenQueryStream(v1::AnswerOrder order, const std::string& graph,
+                                                     std::chrono::milliseconds timeout) {
+  auto impl = std::make_unique<QueryStream::Impl>(impl_->channel, order);
+  impl_->channel.Prepare(&impl->context, timeout, graph);
+  impl->stream = impl_->inference->InferStream(&impl->context);
+  return std::unique_ptr<QueryStream>(new QueryStream(std::move(impl)));
 }
 
 absl::StatusOr<v1::Capabilities> Client::GetCapabilities() {

@@ -98,6 +98,37 @@ struct UploadOptions {
   v1::WaitFor wait_for = v1::WAIT_FOR_READY;
 };
 
+// A stream of requests that are answered one by one (InferStream). One thread may send while another receives; each of
+// the two is one thread at a time. The destructor cancels what has not ended. The client must outlive it.
+class QueryStream {
+ public:
+  ~QueryStream();
+  QueryStream(const QueryStream&) = delete;
+  QueryStream& operator=(const QueryStream&) = delete;
+
+  // Blocks while the server takes no more, which is until answers are received. False: the stream has ended, and
+  // Receive tells why. `request`: with an id of the caller's choice; its order is the stream's.
+  bool Send(v1::InferStreamRequest request);
+  // No further request: the stream ends after the last answer.
+  void CloseSending();
+  // Blocks for the next answer. False: the stream has ended. An answer is not checked against its request, which is the
+  // caller's; a request's own error is in `answer->error()`, and ErrorOf makes a status of it.
+  bool Receive(v1::InferStreamResponse* answer);
+  // After Receive has returned false: why the stream ended; OK after CloseSending and all answers.
+  absl::Status Finish();
+  // Ends the stream now.
+  void Cancel();
+
+ private:
+  friend class Client;
+  struct Impl;
+  explicit QueryStream(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+// The error of an answer, as a call that failed with it would return it; OK if there is none.
+absl::Status ErrorOf(const v1::InferStreamResponse& answer);
+
 class Client {
  public:
   // Creates the channel; sends nothing before the first call. INVALID_ARGUMENT: invalid options.
@@ -152,6 +183,11 @@ class Client {
                               int64_t node_count = 0);
   absl::Status EmbedStream(const v1::EmbedRequest& request,
                            const std::function<absl::Status(const v1::EmbedResponse&)>& piece, int64_t node_count = 0);
+
+  // Opens a stream of queries. `graph`: the graph of all its requests, for proxies that route by it; empty: they may be
+  // about several. No timeout unless `timeout` is above zero.
+  std::unique_ptr<QueryStream> OpenQueryStream(v1::AnswerOrder order, const std::string& graph = {},
+                                               std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
   absl::StatusOr<v1::Capabilities> GetCapabilities();
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);

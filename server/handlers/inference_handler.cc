@@ -321,6 +321,24 @@ void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsReques
   });
 }
 
+void InferenceHandler::Infer(Call& call, const v1::InferStreamRequest& request, v1::InferStreamResponse* response,
+                             const Done& done) {
+  if (request.timeout_ms() < 0) {
+    return done(
+        InvalidArgument("BAD_TIMEOUT", "timeout_ms", "timeout_ms is below 0; 0 means until the call's deadline"));
+  }
+  // More than a year is no bound, and must not overflow the clock.
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+  const std::chrono::milliseconds timeout(request.timeout_ms());
+  if (timeout.count() > 0 && timeout < kLongest) {
+    const MonotonicTime end = call.begin + timeout;
+    call.limits.deadline = std::min(call.limits.deadline.value_or(end), end);
+  }
+  if (request.has_classify()) return Classify(call, request.classify(), response->mutable_classify(), done);
+  if (request.has_embed()) return Embed(call, request.embed(), response->mutable_embed(), done);
+  done(InvalidArgument("BAD_REQUEST", "request", "the request is empty; set classify or embed"));
+}
+
 void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& request,
                                       const PiecesDone<v1::ClassifyResponse>& done) {
   ClassifyWants wants;

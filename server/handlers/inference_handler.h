@@ -43,6 +43,8 @@ class InferenceHandler {
   void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
   void ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request, v1::ClassifyGraphsResponse* response,
                       const Done& done);
+  // One request of an InferStream; `call` is its own. The response's id is not set.
+  void Infer(Call& call, const v1::InferStreamRequest& request, v1::InferStreamResponse* response, const Done& done);
   void ClassifyStream(Call& call, const v1::ClassifyRequest& request, const PiecesDone<v1::ClassifyResponse>& done);
   void EmbedStream(Call& call, const v1::EmbedRequest& request, const PiecesDone<v1::EmbedResponse>& done);
 

@@ -3,31 +3,16 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 
 namespace vicinal::server {
-namespace {
-
-Status Silent(std::chrono::milliseconds patience) {
-  return OrOutOfMemory([&] {
-    ErrorDetail detail;
-    detail.reason = "STREAM_SILENT";
-    return MakeError(StatusCode::kDeadlineExceeded,
-                     absl::StrCat("no request came on the stream for ", patience.count() / 1000,
-                                  " s (--upload_ttl); open another one"),
-                     detail);
-  });
-}
-
-}  // namespace
 
 void InferStreamReactor::Begin() {
   const Status status = OrOutOfMemory([&]() -> Status {
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     drain_id_ = core_.drain.OnDrain([this] { EndSoon(Drain::Refusal()); });
-    silence_id_ = core_.silences.Begin([this] { EndSoon(Silent(core_.limits.upload_ttl)); });
+    silence_id_ =
+        core_.silences.Begin([this] { EndSoon(OrOutOfMemory([&] { return StreamSilent(core_.limits.upload_ttl); })); });
     stall_id_ = core_.stalls.Begin([this] {
       stalled_ = true;
       context_->TryCancel();

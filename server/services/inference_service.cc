@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/inference_handler.h"
 #include "server/services/method_service.h"
+#include "server/services/query_stream_reactor.h"
 #include "server/services/services.h"
 
 namespace vicinal::server {
@@ -18,6 +19,10 @@ std::unique_ptr<grpc::Service> MakeInferenceService(Core& core, InferenceHandler
       Method::kEmbedStream, std::bind(&InferenceHandler::EmbedStream, &handler, _1, _2, _3));
   service->Add<LaterReactor, v1::ClassifyGraphsRequest, v1::ClassifyGraphsResponse>(
       Method::kClassifyGraphs, std::bind(&InferenceHandler::ClassifyGraphs, &handler, _1, _2, _3, _4));
+  service->AddStream<v1::InferStreamRequest, v1::InferStreamResponse>(
+      InfoOf(Method::kInferStream).name, [&core, &handler](grpc::CallbackServerContext* context) {
+        return new QueryStreamReactor(core, context, handler);
+      });
   return service;
 }
 

@@ -259,6 +259,9 @@ void Session::RunInference(const Call& call, server::Call& about) {
     case Case::kEmbedStream:
       return Stream<v1::EmbedResponse>(
           [&](auto done) { inference_.EmbedStream(about, call.embed_stream(), std::move(done)); });
+    case Case::kInferStream:
+      return Async<v1::InferStreamResponse>(
+          [&](auto* reply, auto done) { inference_.Infer(about, call.infer_stream(), reply, std::move(done)); });
     default:
       return RunOpenInference(call, about);
   }

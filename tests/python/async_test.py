@@ -34,6 +34,17 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         np.testing.assert_array_equal((await self.client.classify("cora", "gcn", logits=True)).logits, expected)
         self.assertEqual((await self.client.embed("cora", "gcn", [1])).embeddings.shape, (1, 16))
 
+    async def test_a_stream_of_queries(self):
+        async def queries():
+            for node in range(100):
+                yield vicinal.ClassifyQuery("cora", "gcn", [node], logits=True)
+
+        expected = (await self.client.classify("cora", "gcn", list(range(100)), logits=True)).logits
+        answers = [answer async for answer in self.client.query_stream(queries())]
+        np.testing.assert_array_equal(np.concatenate([answer.get().logits for answer in answers]), expected)
+        answers = [answer async for answer in self.client.query_stream([vicinal.EmbedQuery("cora", "nope", [1])], in_order=False)]
+        self.assertIsInstance(answers[0].error, errors.NotFound)
+
     async def test_errors_are_typed(self):
         with self.assertRaises(errors.NotFound):
             await self.client.get_graph("nope")

@@ -77,6 +77,37 @@ class ClientTest(unittest.TestCase):
             self.client.delete_features("cora", "zeros")
         self.client.delete_features("cora", "zeros", missing_ok=True)
 
+    def test_a_stream_of_queries(self):
+        def queries():
+            for node in range(200):
+                yield vicinal.ClassifyQuery("cora", "gcn", [node], logits=True)
+            yield vicinal.ClassifyQuery("cora", "gcn", [2708])
+            yield vicinal.EmbedQuery("cora", "gcn", [7, 8])
+
+        expected = self.client.classify("cora", "gcn", list(range(200)), logits=True).logits
+        for in_order in (True, False):
+            answers = list(self.client.query_stream(queries(), in_order=in_order))
+            self.assertEqual(len(answers), 202)
+            if in_order:
+                self.assertEqual([answer.query.nodes for answer in answers[:200]], [[node] for node in range(200)])
+            for answer in answers:
+                if isinstance(answer.query, vicinal.EmbedQuery):
+                    np.testing.assert_array_equal(answer.get().embeddings, self.client.embed("cora", "gcn", [7, 8]).embeddings)
+                elif answer.query.nodes == [2708]:
+                    self.assertEqual((answer.result, answer.error.reason), (None, "NODE_OUT_OF_RANGE"))
+                    with self.assertRaises(errors.InvalidArgument):
+                        answer.get()
+                else:
+                    np.testing.assert_array_equal(answer.get().logits[0], expected[answer.query.nodes[0]])
+
+    def test_a_query_that_cannot_be_sent_ends_its_stream(self):
+        queries = [vicinal.ClassifyQuery("cora", "gcn", [1]), vicinal.ClassifyQuery("cora", "gcn", [1], x_nodes=[1])]
+        seen = []
+        with self.assertRaisesRegex(vicinal.InputError, "x_nodes without x"):
+            for answer in self.client.query_stream(queries):
+                seen.append(answer.get().classes.shape)
+        self.assertEqual(seen, [(1, 1)])
+
     def test_small_graphs(self):
         batch = read_graph("tiny_batch")
         sizes = np.bincount(batch["graph_id"])

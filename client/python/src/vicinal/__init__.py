@@ -12,10 +12,11 @@ from vicinal.errors import CallError, Error, IdsError, InputError
 from vicinal.graphs import GraphArrays, graph_arrays
 from vicinal.ids import Ids
 from vicinal.progress import ProgressBar
+from vicinal.queries import Answer, ClassifyQuery, EmbedQuery
 from vicinal.results import Classification, Embedding, FeatureSet, Graph, Model, ServedBy
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "CallError", "Classification", "Client", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
+__all__ = ["Answer", "AsyncClient", "CallError", "Classification", "ClassifyQuery", "Client", "EmbedQuery", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
            "IdsError", "InputError", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "errors", "export",
            "graph_arrays"]
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Optional, Union
 
 from vicinal import _operations as operations
 from vicinal._channel import SERVICE_CONFIG, Options, Tls, default_target
-from vicinal._effects import Call, Open, Send
+from vicinal._effects import Call, Exchange, Open, Send
 
 
 class Connection:
@@ -37,13 +37,15 @@ class Connection:
             self._calls[method] = getattr(self._channel, kind)(method.path, serializer, method.reply.FromString)
         return self._calls[method]
 
-    def _start(self, effect: Union[Call, Open, Send]) -> Any:
+    def _start(self, effect: Union[Call, Exchange, Open, Send]) -> Any:
         """Starts a call. With `grpc`: the reply, or the stream of an Open. With `grpc.aio`: the call; await it for the reply."""
         options = self._session.options
         metadata = options.metadata(effect.graph)
         if isinstance(effect, Send):
             return self._callable("stream_unary", effect.method, None)(effect.requests, metadata=metadata)
         serializer = effect.method.request.SerializeToString
+        if isinstance(effect, Exchange):
+            return self._callable("stream_stream", effect.method, serializer)(effect.requests, timeout=effect.timeout, metadata=metadata)
         if isinstance(effect, Open):
             call = self._callable("unary_stream", effect.method, serializer)
             return call(effect.request, timeout=options.timeout if effect.timed else None, metadata=metadata)

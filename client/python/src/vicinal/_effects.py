@@ -43,6 +43,16 @@ class Open:
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """A stream of requests, an iterator or an asynchronous one, and a stream of replies. `timeout` None: none."""
+
+    method: Method
+    requests: Any
+    timeout: Optional[float] = None
+    graph: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Next:
     """The next reply of a stream, or None at its end."""
 

@@ -15,13 +15,15 @@ from vicinal._effects import Call, Next, Open, Operation, backoff
 from vicinal._messages import METHODS, enum_values, message
 from vicinal._tensors import Array, UINT8, features
 from vicinal._upload import Progress, Report, Upload
-from vicinal.errors import CallError, IdsError, InputError, NotFound, is_broken_off, make_error
+from vicinal.errors import CallError, IdsError, InputError, NotFound, from_status, is_broken_off, make_error
 from vicinal.graphs import graph_arrays, graph_batch
 from vicinal.ids import Ids
 from vicinal.progress import reporter
+from vicinal.queries import Answer
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
+_ORDERS = enum_values("AnswerOrder")
 _TARGET, _NODES = message("Target"), message("NodeSelection")
 
 
@@ -305,6 +307,25 @@ def open_stream(session: Session, method: str, query: Query, fields: dict[str, A
     request = query_request(method, fields)
     yield from _fill(session, query, request)
     return (yield Open(METHODS[method], request, query.graph))
+
+
+def stream_request(session: Session, query: Any, number: int, in_order: bool) -> Operation[Any]:
+    """The message of one query of a stream."""
+    selection = Query(query.graph, query.model, query.nodes, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
+                      query.model_version)
+    inner = query_request(query.method, query.fields())
+    yield from _fill(session, selection, inner)
+    order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
+    timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
+    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{query.method.lower(): inner})
+
+
+def stream_answer(query: Any, reply: Any) -> Answer:
+    if reply.HasField("error"):
+        return Answer(query, None, from_status(reply.error))
+    if reply.HasField("classify"):
+        return Answer(query, results.classification(reply.classify), None)
+    return Answer(query, results.embedding(reply.embed), None)
 
 
 def classify_graphs(session: Session, model: str, graphs: Any, fields: dict[str, Any]) -> Operation[results.Classification]:

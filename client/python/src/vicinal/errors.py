@@ -196,6 +196,12 @@ def _in_context(code: grpc.StatusCode, text: str, target: str) -> str:
     return text
 
 
+def from_status(status: Any) -> CallError:
+    """The typed error that a message carries: vicinal.v1.details.Status."""
+    codes = {code.value[0]: code for code in grpc.StatusCode}
+    return make_error(codes.get(status.code, grpc.StatusCode.UNKNOWN), status.message, parse_details(status.SerializeToString()))
+
+
 def from_grpc(error: grpc.RpcError, target: str) -> CallError:
     """The typed error of a failed call."""
     trailer: Any = error.trailing_metadata() or ()

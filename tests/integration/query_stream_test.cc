@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// InferStream over a real socket: the answers of single calls, in the order that was asked for; requests that fail
+// alone; clients that stop reading, cancel, or send nothing.
+#include <grpcpp/grpcpp.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/cpp/errors.h"
+#include "tests/integration/fixture.h"
+#include "tests/support/eventually.h"
+#include "vicinal/v1/inference.grpc.pb.h"
+
+namespace vicinal::testing {
+namespace {
+
+constexpr char kStreamMethod[] = "method=\"vicinal.v1.InferenceService/InferStream\"";
+// 3.2 MB of embeddings, which fit in one reply.
+constexpr int64_t kWideNodes = 200'000;
+
+class QueryStreamTest : public IntegrationTest {
+ protected:
+  void Start(const std::vector<std::string>& flags = {}) {
+    ASSERT_NO_FATAL_FAILURE(StartServer(flags));
+    UploadTinyGraph();
+    UploadTinyModel();
+  }
+  void UploadWideGraph() {
+    v1::UploadGraphSpec spec;
+    spec.set_name("wide");
+    spec.set_node_count(kWideNodes);
+    const OwnedTensor edges = Ints("edge_index", {2, 0}, {});
+    const OwnedTensor x = Floats("x", {kWideNodes, 3}, std::vector<float>(kWideNodes * 3, 0.5f));
+    ASSERT_TRUE(client_->UploadGraph(spec, {edges.view(), x.view()}).ok());
+  }
+  static v1::InferStreamRequest Classify(int64_t id, int64_t node) {
+    v1::InferStreamRequest request;
+    request.set_request_id(id);
+    *request.mutable_classify() = TinyRequest();
+    request.mutable_classify()->mutable_nodes()->clear_ids();
+    request.mutable_classify()->mutable_nodes()->add_ids(node);
+    return request;
+  }
+  static v1::InferStreamRequest EmbedWide(int64_t id) {
+    v1::InferStreamRequest request;
+    request.set_request_id(id);
+    v1::EmbedRequest& embed = *request.mutable_embed();
+    embed.mutable_target()->set_graph("wide");
+    embed.mutable_target()->set_model("tiny");
+    embed.mutable_nodes()->set_all(true);
+    return request;
+  }
+  // All answers, in the order in which they came; the stream must end with OK.
+  static std::vector<v1::InferStreamResponse> ReceiveAll(client::QueryStream& stream) {
+    std::vector<v1::InferStreamResponse> answers;
+    for (v1::InferStreamResponse answer; stream.Receive(&answer);) answers.push_back(answer);
+    const absl::Status end = stream.Finish();
+    EXPECT_TRUE(end.ok()) << end;
+    return answers;
+  }
+  bool Scraped(const std::string& line) {
+    const auto page = server_->Scrape();
+    return page.ok() && page->find(line) != std::string::npos;
+  }
+  // Until the metrics count one stream that ended so.
+  void AwaitEnd(const std::string& code) {
+    EXPECT_TRUE(
+        Eventually([&] { return Scraped("vicinal_requests_total{code=\"" + code + "\"," + kStreamMethod + "} 1"); }));
+  }
+};
+
+TEST_F(QueryStreamTest, AnswersAreThoseOfSingleCallsInTheOrderOfTheRequests) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path");
+  // More than the server takes at a time, so that the sender waits for the receiver.
+  constexpr int kCount = 500;
+  std::thread sender([&] {
+    for (int i = 0; i < kCount; ++i) EXPECT_TRUE(stream->Send(Classify(i, i % 5)));
+    stream->CloseSending();
+  });
+  const std::vector<v1::InferStreamResponse> answers = ReceiveAll(*stream);
+  sender.join();
+  ASSERT_EQ(answers.size(), static_cast<size_t>(kCount));
+  for (int i = 0; i < kCount; ++i) {
+    ASSERT_EQ(answers[i].request_id(), i);
+    ASSERT_TRUE(answers[i].has_classify()) << answers[i].ShortDebugString();
+  }
+  for (int node = 0; node < 5; ++node) {
+    const auto single = client_->Classify(Classify(0, node).classify());
+    ASSERT_TRUE(single.ok()) << single.status();
+    EXPECT_EQ(answers[node].classify().classes().data(), single->classes().data());
+    EXPECT_EQ(answers[node].classify().scores().data(), single->scores().data());
+    EXPECT_EQ(answers[node].classify().served_by().SerializeAsString(), single->served_by().SerializeAsString());
+  }
+}
+
+TEST_F(QueryStreamTest, AnEmbeddingAndFeaturesOfTheRequest) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
+  v1::InferStreamRequest features = Classify(1, 2);
+  *features.mutable_classify()->mutable_features()->mutable_dense() =
+      Floats("", {5, 3}, std::vector<float>(15, -2.0f)).message();
+  v1::InferStreamRequest embed;
+  embed.set_request_id(2);
+  *embed.mutable_embed()->mutable_target() = features.classify().target();
+  embed.mutable_embed()->mutable_nodes()->set_all(true);
+  ASSERT_TRUE(stream->Send(features));
+  ASSERT_TRUE(stream->Send(embed));
+  stream->CloseSending();
+  const std::vector<v1::InferStreamResponse> answers = ReceiveAll(*stream);
+  ASSERT_EQ(answers.size(), 2u);
+  const auto classified = client_->Classify(features.classify());
+  const auto embedded = client_->Embed(embed.embed());
+  ASSERT_TRUE(classified.ok() && embedded.ok());
+  EXPECT_EQ(answers[0].classify().scores().data(), classified->scores().data());
+  EXPECT_EQ(answers[1].embed().embeddings().data(), embedded->embeddings().data());
+}
+
+TEST_F(QueryStreamTest, ABadRequestFailsAlone) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  for (const auto order : {v1::ANSWER_ORDER_IN_ORDER, v1::ANSWER_ORDER_AS_COMPLETED}) {
+    const auto stream = client_->OpenQueryStream(order);
+    v1::InferStreamRequest negative = Classify(5, 0);
+    negative.set_timeout_ms(-1);
+    v1::InferStreamRequest empty;
+    empty.set_request_id(3);
+    for (const auto& request : {Classify(1, 0), Classify(2, 99), empty, Classify(4, 1), negative}) {
+      ASSERT_TRUE(stream->Send(request));
+    }
+    stream->CloseSending();
+    std::map<int64_t, v1::InferStreamResponse> answers;
+    for (const auto& answer : ReceiveAll(*stream)) answers[answer.request_id()] = answer;
+    ASSERT_EQ(answers.size(), 5u);
+    EXPECT_TRUE(answers[1].has_classify());
+    EXPECT_TRUE(answers[4].has_classify());
+    EXPECT_TRUE(client::ErrorOf(answers[4]).ok());
+    ExpectError(client::ErrorOf(answers[2]), absl::StatusCode::kInvalidArgument, "NODE_OUT_OF_RANGE");
+    ExpectError(client::ErrorOf(answers[3]), absl::StatusCode::kInvalidArgument, "BAD_REQUEST");
+    ExpectError(client::ErrorOf(answers[5]), absl::StatusCode::kInvalidArgument, "BAD_TIMEOUT");
+  }
+}
+
+TEST_F(QueryStreamTest, TheOrderIsTheStreams) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stub =
+      v1::InferenceService::NewStub(grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto stream = stub->InferStream(&context);
+  v1::InferStreamRequest request = Classify(1, 0);
+  const auto ask = [&](v1::AnswerOrder order) {
+    v1::InferStreamResponse answer;
+    request.set_order(order);
+    EXPECT_TRUE(stream->Write(request) && stream->Read(&answer));
+    return client::ErrorOf(answer);
+  };
+  EXPECT_TRUE(ask(v1::ANSWER_ORDER_AS_COMPLETED).ok());
+  EXPECT_TRUE(ask(v1::ANSWER_ORDER_UNSPECIFIED).ok());
+  ExpectError(ask(v1::ANSWER_ORDER_IN_ORDER), absl::StatusCode::kInvalidArgument, "BAD_ORDER");
+  ExpectError(ask(static_cast<v1::AnswerOrder>(9)), absl::StatusCode::kInvalidArgument, "BAD_ORDER");
+  EXPECT_TRUE(ask(v1::ANSWER_ORDER_AS_COMPLETED).ok());
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(QueryStreamTest, OneRequestsDeadlineIsNotTheStreams) {
+  ASSERT_NO_FATAL_FAILURE(Start({"--keep_answers=never"}));
+  ASSERT_NO_FATAL_FAILURE(UploadWideGraph());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
+  // Behind a pass over 200,000 nodes, a millisecond is too short.
+  ASSERT_TRUE(stream->Send(EmbedWide(1)));
+  v1::InferStreamRequest hurried = EmbedWide(2);
+  hurried.set_timeout_ms(1);
+  ASSERT_TRUE(stream->Send(hurried));
+  ASSERT_TRUE(stream->Send(Classify(3, 0)));
+  stream->CloseSending();
+  const std::vector<v1::InferStreamResponse> answers = ReceiveAll(*stream);
+  ASSERT_EQ(answers.size(), 3u);
+  EXPECT_TRUE(answers[0].has_embed());
+  EXPECT_TRUE(answers[1].has_error());
+  EXPECT_TRUE(answers[2].has_classify());
+}
+
+TEST_F(QueryStreamTest, TheCallsDeadlineEndsTheStream) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stream =
+      client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", /*timeout=*/std::chrono::milliseconds(300));
+  ASSERT_TRUE(stream->Send(Classify(1, 0)));
+  v1::InferStreamResponse answer;
+  EXPECT_TRUE(stream->Receive(&answer));
+  EXPECT_FALSE(stream->Receive(&answer));  // until the deadline
+  EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
+  AwaitEnd("DEADLINE_EXCEEDED");
+  ExpectServes();
+}
+
+TEST_F(QueryStreamTest, ACancelledStreamEndsWithItsWork) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  ASSERT_NO_FATAL_FAILURE(UploadWideGraph());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_AS_COMPLETED);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Send(EmbedWide(i)));
+  stream->Cancel();
+  for (v1::InferStreamResponse answer; stream->Receive(&answer);) continue;
+  EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kCancelled);
+  AwaitEnd("CANCELLED");
+  ExpectServes();
+}
+
+TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {
+  ASSERT_NO_FATAL_FAILURE(Start({"--send_timeout=1s", "--keep_answers=always"}));
+  ASSERT_NO_FATAL_FAILURE(UploadWideGraph());
+  // The connection takes 64 KiB and no more, until somebody reads.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::InferenceService::NewStub(
+      grpc::CreateCustomChannel(server_->grpc_address(), grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  const auto stream = stub->InferStream(&context);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(EmbedWide(i)));
+  AwaitEnd("DEADLINE_EXCEEDED");
+  v1::InferStreamResponse answer;
+  int answers = 0;
+  while (stream->Read(&answer)) ++answers;
+  EXPECT_LT(answers, 3) << "what was under way";
+  EXPECT_FALSE(stream->Finish().ok());
+  ExpectServes();
+}
+
+TEST_F(QueryStreamTest, AStreamThatSaysNothingEnds) {
+  ASSERT_NO_FATAL_FAILURE(Start({"--upload_ttl=1s"}));
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
+  ASSERT_TRUE(stream->Send(Classify(1, 0)));
+  v1::InferStreamResponse answer;
+  ASSERT_TRUE(stream->Receive(&answer));
+  EXPECT_FALSE(stream->Receive(&answer));
+  ExpectError(stream->Finish(), absl::StatusCode::kDeadlineExceeded, "STREAM_SILENT");
+}
+
+TEST_F(QueryStreamTest, ADrainingServerAnswersWhatItHas) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
+  ASSERT_TRUE(stream->Send(Classify(1, 0)));
+  v1::InferStreamResponse answer;
+  ASSERT_TRUE(stream->Receive(&answer));
+  server_->Signal(SIGTERM);
+  EXPECT_FALSE(stream->Receive(&answer));
+  ExpectError(stream->Finish(), absl::StatusCode::kUnavailable, "DRAINING");
+  EXPECT_EQ(server_->Wait(), 0);
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace vicinal::testing
