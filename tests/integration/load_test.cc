@@ -38,8 +38,9 @@ class LoadTest : public IntegrationTest {
   }
 
   // 40 calls, four at a time.
-  LoadResult Run(const MixOptions& options) const {
+  LoadResult Run(const MixOptions& options, bool streams = false) const {
     LoadOptions load;
+    load.streams = streams;
     load.schedule.steps = {{4, 4}};
     load.schedule.step_seconds = 600;
     load.schedule.step_calls = 40;
@@ -74,6 +75,20 @@ TEST_F(LoadTest, EveryMethodIsAnswered) {
   }
   ExpectAllOk(Run(TinyMix(Method::kCapabilities)), /*timed=*/false);
   ExpectAllOk(Run(TinyMix(Method::kHealth)), /*timed=*/false);
+}
+
+TEST_F(LoadTest, CallsGoOverStreams) {
+  for (const Method method : {Method::kClassify, Method::kEmbed, Method::kClassifyFeatures, Method::kClassifyRows}) {
+    SCOPED_TRACE(client::load::TraitsOf(method).name);
+    ExpectAllOk(Run(TinyMix(method), /*streams=*/true), /*timed=*/true);
+  }
+  // An error is its call's, not the stream's.
+  MixOptions unknown = TinyMix(Method::kClassify);
+  unknown.subjects[0].model = "unknown";
+  const LoadResult failed = Run(unknown, /*streams=*/true);
+  ASSERT_EQ(failed.record.errors().size(), 1);
+  EXPECT_EQ(failed.record.errors().begin()->second.code, absl::StatusCode::kNotFound);
+  EXPECT_EQ(failed.record.errors().begin()->second.count, 40);
 }
 
 TEST_F(LoadTest, SmallGraphsAreClassified) {

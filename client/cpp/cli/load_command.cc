@@ -12,6 +12,7 @@
 #include "client/cpp/cli/load_report.h"
 #include "client/cpp/errors.h"
 #include "client/cpp/formats/status_macros.h"
+#include "client/cpp/load/call_stream.h"
 #include "client/cpp/load/run.h"
 
 namespace vicinal::client::cli {
@@ -62,6 +63,7 @@ absl::StatusOr<load::LoadOptions> ReadLoadOptions(const Arguments& args) {
   options.threads = static_cast<int>(threads);
   options.connections = static_cast<int>(connections);
   options.seed = static_cast<uint64_t>(args.Integer("seed", 1));
+  options.streams = args.Has("streams");
   return options;
 }
 
@@ -176,6 +178,11 @@ absl::Status CheckSuccess(const load::LoadResult& result) {
 absl::Status Load(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(const load::LoadOptions options, ReadLoadOptions(context.args));
   CLIENT_ASSIGN_OR_RETURN(load::MixOptions mix_options, ReadMix(context));
+  for (const auto& [method, weight] : mix_options.methods) {
+    if (!options.streams || load::CanStream(method)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--streams cannot carry the method '", load::TraitsOf(method).name,
+                                                   "'; it carries classify, embed, classify_features, classify_rows"));
+  }
   const load::Mix mix(std::move(mix_options));
   CLIENT_ASSIGN_OR_RETURN(const load::LoadResult result, load::RunLoad(context.client.options(), options, mix));
   if (context.json) {
@@ -213,6 +220,7 @@ Command LoadCommand() {
        {"deadline", OptionKind::kText, "SECONDS", "of a call; several with commas: drawn; default: --timeout"},
        AtLeast(1, {"connections", OptionKind::kInteger, "COUNT", "connections to the server; default: 1"}),
        AtLeast(1, {"threads", OptionKind::kInteger, "COUNT", "threads that send; default: 1"}),
+       {"streams", OptionKind::kFlag, "", "one InferStream per thread and connection instead of a call each"},
        AtLeast(0, {"seed", OptionKind::kInteger, "SEED", "of all random choices; default: 1"}),
        AtLeast(1, {"top_k", OptionKind::kInteger, "K", "classes per node; default: 1"}),
        {"logits", OptionKind::kFlag, "", "also ask for the logits"},

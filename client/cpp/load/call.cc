@@ -6,6 +6,7 @@
 #include <cmath>
 #include <string>
 
+#include "client/cpp/client.h"
 #include "client/cpp/errors.h"
 #include "vicinal/v1/inference.pb.h"
 
@@ -58,7 +59,23 @@ void Call::Start(Connection& connection, std::chrono::milliseconds timeout, grpc
   unary_->Finish(&reply_, &status_, this);
 }
 
-bool Call::Proceed(bool ok) {
+void Call::Proceed(bool ok, EndedCalls* ended) {
+  if (Advance(ok)) ended->emplace_back(this);
+}
+
+void Call::TakeAnswer(const v1::InferStreamResponse& answer, int64_t bytes) {
+  outcome_.reply_bytes += bytes;
+  const absl::Status error = ErrorOf(answer);
+  if (!error.ok()) return Fail(error);
+  const v1::Timing& timing = answer.has_embed() ? answer.embed().timing() : answer.classify().timing();
+  outcome_.server = std::llround(timing.total_seconds() * 1e9);
+}
+
+void Call::Fail(const absl::Status& status) {
+  outcome_.Fail(status.code(), DetailsOf(status).reason, std::string(status.message()));
+}
+
+bool Call::Advance(bool ok) {
   switch (state_) {
     case State::kStarting:
       if (ok) {
@@ -101,8 +118,7 @@ void Call::TakeStatus() {
     if (unary_ != nullptr) TakeReply();
     return;
   }
-  const absl::Status status = channel_->Translate(status_);
-  outcome_.Fail(status.code(), DetailsOf(status).reason, std::string(status.message()));
+  Fail(channel_->Translate(status_));
 }
 
 }  // namespace vicinal::client::load

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call of a load on a completion queue: a unary call, or a server stream that is read to its end. Whoever takes
-// events from the queue passes them to Proceed until it says that the call has ended. Not thread-safe; the events of a
+// events from the queue passes them to Proceed, which says which calls have ended. Not thread-safe; the events of a
 // call come one after another.
 #ifndef VICINAL_CLIENT_CPP_LOAD_CALL_H_
 #define VICINAL_CLIENT_CPP_LOAD_CALL_H_
@@ -11,10 +11,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "client/cpp/channel.h"
 #include "client/cpp/load/record.h"
 #include "client/cpp/load/requests.h"
+#include "vicinal/v1/inference.pb.h"
 
 namespace vicinal::client::load {
 
@@ -26,7 +28,19 @@ struct Connection {
   grpc::GenericStub stub;
 };
 
-class Call {
+class Call;
+using EndedCalls = std::vector<std::unique_ptr<Call>>;
+
+// The tag of operations on a completion queue.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // Takes the end of an operation. Adds the calls that have ended with it, whose outcomes are complete but for the
+  // time.
+  virtual void Proceed(bool ok, EndedCalls* ended) = 0;
+};
+
+class Call final : public Event {
  public:
   // `user`: of a closed loop, kept for the caller. `outcome`: step and times so far.
   Call(DrawnCall drawn, int user, const CallOutcome& outcome)
@@ -36,14 +50,20 @@ class Call {
 
   // Sends the request. `timeout` is positive.
   void Start(Connection& connection, std::chrono::milliseconds timeout, grpc::CompletionQueue* queue);
-  // Takes an event of this call; true: it has ended, and outcome() is complete but for the time.
-  bool Proceed(bool ok);
+  // A call that was started is its own when it has ended.
+  void Proceed(bool ok, EndedCalls* ended) override;
+  // Of a call that was not started, but is answered on a stream of many (call_stream.h).
+  const DrawnCall& drawn() const { return drawn_; }
+  void TakeAnswer(const v1::InferStreamResponse& answer, int64_t bytes);
+  void Fail(const absl::Status& status);
 
   int user() const { return user_; }
   CallOutcome& outcome() { return outcome_; }
 
  private:
   enum class State { kStarting, kReading, kFinishing };
+  // True: the call has ended.
+  bool Advance(bool ok);
   void TakeReply();
   void TakeStatus();
 

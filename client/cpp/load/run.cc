@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/load/call.h"
+#include "client/cpp/load/call_stream.h"
 
 namespace vicinal::client::load {
 namespace {
@@ -101,7 +102,8 @@ class Worker {
       : shared_(shared),
         index_(index),
         random_(shared.options().seed * 1'000'003 + static_cast<uint64_t>(index) + 1),
-        connections_(connections) {}
+        connections_(connections),
+        streams_(connections.size()) {}
 
   void Run() {
     if (shared_.options().open_loop) {
@@ -112,6 +114,9 @@ class Worker {
       for (int user = index_; user < users(); user += shared_.options().threads) waiting_.push_back({0, user});
       StartWaiting();
       TakeEvents();
+    }
+    for (const auto& stream : streams_) {
+      if (stream != nullptr) stream->Cancel();
     }
     queue_.Shutdown();
     void* tag = nullptr;
@@ -166,10 +171,22 @@ class Worker {
     const size_t connection = (static_cast<size_t>(index_) + turn_++ * shared_.options().threads) % connections_.size();
     // gRPC takes milliseconds; rounded up.
     const std::chrono::milliseconds timeout((left + 999'999) / 1'000'000);
-    std::make_unique<Call>(std::move(drawn), user, outcome)
-        .release()
-        ->Start(*connections_[connection], timeout, &queue_);
+    auto call = std::make_unique<Call>(std::move(drawn), user, outcome);
+    if (shared_.options().streams) {
+      SendOnStream(std::move(call), connection, timeout);
+    } else {
+      call.release()->Start(*connections_[connection], timeout, &queue_);
+    }
     return true;
+  }
+
+  void SendOnStream(std::unique_ptr<Call> call, size_t connection, std::chrono::milliseconds timeout) {
+    std::unique_ptr<CallStream>& stream = streams_[connection];
+    if (stream != nullptr && stream->Send(&call, timeout)) return;
+    // The one before has ended; its last events may still come.
+    if (stream != nullptr) ended_streams_.push_back(std::move(stream));
+    stream = std::make_unique<CallStream>(*connections_[connection], &queue_);
+    stream->Send(&call, timeout);
   }
 
   // Closed loop: what a user without a call does now; parked users wait for a later time.
@@ -204,7 +221,7 @@ class Worker {
       auto wake = std::chrono::system_clock::now() + kLook;
       if (!waiting_.empty()) wake = std::min(wake, WakeTime());
       const auto event = queue_.AsyncNext(&tag, &ok, wake);
-      if (event == grpc::CompletionQueue::GOT_EVENT) TakeEvent(static_cast<Call*>(tag), ok);
+      if (event == grpc::CompletionQueue::GOT_EVENT) TakeEvent(static_cast<Event*>(tag), ok);
       if (!waiting_.empty()) StartWaiting();
     }
   }
@@ -216,9 +233,13 @@ class Worker {
     return std::chrono::system_clock::now() + std::chrono::microseconds(std::max<int64_t>(0, left / 1000));
   }
 
-  void TakeEvent(Call* event, bool ok) {
-    if (!event->Proceed(ok)) return;
-    const std::unique_ptr<Call> call(event);
+  void TakeEvent(Event* event, bool ok) {
+    EndedCalls ended;
+    event->Proceed(ok, &ended);
+    for (const std::unique_ptr<Call>& call : ended) Ended(call);
+  }
+
+  void Ended(const std::unique_ptr<Call>& call) {
     const int64_t now = shared_.Now();
     CallOutcome& outcome = call->outcome();
     outcome.ended = now;
@@ -241,6 +262,8 @@ class Worker {
   size_t turn_ = 0;         // likewise
   std::vector<std::unique_ptr<Connection>>& connections_;
   grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<CallStream>> streams_;        // by connection; of the thread that starts calls
+  std::vector<std::unique_ptr<CallStream>> ended_streams_;  // likewise
   std::vector<Waiting> waiting_;
   std::atomic<int64_t> in_flight_{0};
   std::atomic<bool> paced_{false};

@@ -27,6 +27,9 @@ struct LoadOptions {
   int64_t max_in_flight = 10'000;
   int threads = 1;
   int connections = 1;
+  // Calls go over InferStreams, one for each thread and connection, in place of a call each. REQUIRES: CanStream of all
+  // methods of the mix.
+  bool streams = false;
   uint64_t seed = 1;
 };
 
