@@ -12,7 +12,7 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache pkg-config
   libgrpc++-dev libssl-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev
+  prometheus-cpp-dev nlohmann-json3-dev libhwy-dev libzip-dev libmetis-dev libisal-dev libyaml-cpp-dev
   ca-certificates
 )
 # GoogleTest; Debian's own Python with the modules of the Python example and of the deployment tests; clang, its formatter

@@ -69,6 +69,7 @@ void SetServing(const ServingGraph& serving, v1::Graph* graph) {
   SetDurability(serving, graph);
   graph->set_version(serving.version);
   graph->set_ids_digest(serving.ids_digest);
+  graph->set_source_digest(serving.source_digest);
   graph->set_pinned(serving.pinned);
   graph->set_resident(serving.resident);
   graph->set_weighted(serving.weighted);
@@ -322,6 +323,7 @@ v1::FeatureSet ToProto(const FeatureSetResource& set) {
   out.set_sparse(set.sparse);
   out.set_entry_count(set.entry_count);
   out.set_size_bytes(set.size_bytes);
+  out.set_source_digest(set.source_digest);
   SetDurability(set, &out);
   *out.mutable_create_time() = ToProto(set.create_time);
   return out;
@@ -352,6 +354,7 @@ v1::Model ToProto(const ModelResource& model) {
   out.set_reference_checked(model.reference_checked);
   out.set_reference_error(model.reference_error);
   out.set_incarnation(model.incarnation);
+  out.set_source_digest(model.source_digest);
   SetDurability(model, &out);
   *out.mutable_create_time() = ToProto(model.create_time);
   return out;

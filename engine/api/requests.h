@@ -44,6 +44,7 @@ struct FeatureTensors {
   std::optional<TensorView> dense;                    // x
   std::optional<TensorView> indptr, indices, values;  // x_indptr, x_indices, x_values
   int64_t feature_count = 0;                          // F of the CSR form
+  std::string source_digest;                          // of what the upload was made from; opaque
 };
 
 // A tensor of which type and size are known, but not yet the bytes: announced by an upload.
@@ -216,8 +217,9 @@ struct GraphSource {
   // True: may replace a graph of this name; with if_version != 0 only that version.
   bool replace = false;
   int64_t if_version = 0;
-  std::string ids_digest;  // of the client's own ids; opaque
-  bool pinned = false;     // with a state directory: it is never evicted from memory
+  std::string ids_digest;     // of the client's own ids; opaque
+  std::string source_digest;  // of what the upload was made from; opaque
+  bool pinned = false;        // with a state directory: it is never evicted from memory
 };
 
 // Expected answers that come with a model.
@@ -234,6 +236,7 @@ struct ModelSource {
   std::string architecture_json;
   std::string weights_file;  // safetensors
   std::optional<ModelReference> reference;
+  std::string source_digest;  // of what the upload was made from; opaque
   bool replace = false;
   int64_t if_version = 0;
 };

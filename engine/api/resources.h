@@ -51,6 +51,7 @@ struct FeatureSetResource {
   bool sparse = false;
   int64_t entry_count = 0;  // nonzeros of a sparse set; of a dense one, all
   int64_t size_bytes = 0;
+  std::string source_digest;  // as FeatureTensors, or as the GraphSource that it came with
   Durability durability = Durability::kMemory;
   Status durability_error;  // why writing failed; OK: it did not
 };
@@ -59,9 +60,10 @@ struct FeatureSetResource {
 struct ServingGraph {
   int64_t version = 0;
   WallTime create_time{};
-  std::string ids_digest;  // as GraphSource
-  bool pinned = false;     // likewise
-  bool resident = true;    // false: on disk only; the next request loads it
+  std::string ids_digest;     // as GraphSource
+  std::string source_digest;  // likewise
+  bool pinned = false;        // likewise
+  bool resident = true;       // false: on disk only; the next request loads it
   bool weighted = false;
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;  // never kAuto
@@ -122,6 +124,7 @@ struct ModelResource {
   int64_t size_bytes = 0;
   bool reference_checked = false;
   double reference_error = 0.0;  // largest relative error against the reference, where it was checked
+  std::string source_digest;     // as ModelSource
   std::string incarnation;       // of the engine
   Durability durability = Durability::kMemory;
   Status durability_error;  // why writing failed; OK: it did not

@@ -182,7 +182,7 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
     for (const FeatureSetHandle& set : status->feature_sets) {
       sets.push_back(FeaturesId(id.name, id.version, set->name, set->version));
       VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(sets.back()));
-      VICINAL_RETURN_IF_ERROR(WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted));
+      VICINAL_RETURN_IF_ERROR(WriteFeatures(*set, *parts_.device, *writer, is_unwanted));
     }
     return OkStatus();
   };
@@ -211,7 +211,7 @@ void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
     VICINAL_RETURN_IF_ERROR(graph_failed);
     VICINAL_RETURN_IF_ERROR(DiscardFailed(id));
     VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(id));
-    return WriteFeatures(*set->matrix, set->create_time, *parts_.device, *writer, is_unwanted);
+    return WriteFeatures(*set, *parts_.device, *writer, is_unwanted);
   }();
   Finish(id, written);
   parts_.graphs->NotifyWatchers(set->graph);

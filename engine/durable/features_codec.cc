@@ -22,6 +22,7 @@ struct FeaturesMetadata {
   bool sparse = false;
   int64_t entry_count = 0;  // of a sparse set
   int64_t create_time = 0;
+  std::string source_digest;
 };
 
 template <class Visitor, class Metadata>
@@ -37,6 +38,7 @@ StatusOr<FeaturesMetadata> ParseFeaturesMetadata(const state::Manifest& manifest
                            MetadataReader::Parse(state::Describe(manifest.id), manifest.metadata));
   FeaturesMetadata metadata;
   FeaturesMembers(reader, metadata);
+  if (reader.Has("source_digest")) reader("source_digest", metadata.source_digest);  // the first builds wrote none
   if (metadata.feature_count < 1 || metadata.feature_count > std::numeric_limits<NodeId>::max()) {
     reader.Fail("feature_count is out of its range");
   }
@@ -140,17 +142,19 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> ReadDense(const state::SectionFil
 
 }  // namespace
 
-Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
+Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter& writer,
                      const IsUnwanted& is_unwanted) {
+  const FeatureMatrix& features = *set.matrix;
   FeaturesMetadata metadata;
   metadata.feature_count = features.cols();
   metadata.sparse = features.sparse();
   metadata.entry_count = features.entries();
-  metadata.create_time = ToNanoseconds(create_time);
+  metadata.create_time = ToNanoseconds(set.create_time);
   VICINAL_RETURN_IF_ERROR(features.sparse() ? WriteSparse(features.csr(), device, writer, is_unwanted)
                                             : WriteDense(features.dense(), device, writer, is_unwanted));
   MetadataWriter text;
   FeaturesMembers(text, metadata);
+  text("source_digest", set.source_digest);
   return writer.Publish(text.Text());
 }
 
@@ -167,6 +171,7 @@ FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num
   set.feature_count = metadata->feature_count;
   set.sparse = metadata->sparse;
   set.entry_count = metadata->entry_count;
+  set.source_digest = metadata->source_digest;
   return set;
 }
 
@@ -195,6 +200,7 @@ StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory
   SectionSet file(state::Describe(manifest.id) + ", " + entry.name, *reader);
   ReadFeaturesResult result;
   result.create_time = FromNanoseconds(metadata.create_time);
+  result.source_digest = metadata.source_digest;
   VICINAL_ASSIGN_OR_RETURN(result.matrix, metadata.sparse
                                               ? ReadSparse(file, metadata, num_nodes, device, pool)
                                               : ReadDense(*reader, file, metadata, num_nodes, device, pool));

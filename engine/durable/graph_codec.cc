@@ -26,6 +26,7 @@ GraphMetadata MetadataOf(const PreparedGraph& graph) {
   metadata.order = parts.order;
   metadata.order_reason = parts.order_reason;
   metadata.ids_digest = parts.ids_digest;
+  metadata.source_digest = parts.source_digest;
   metadata.pinned = parts.pinned;
   metadata.numerics_revision = parts.numerics_revision;
   metadata.create_time = parts.create_time;
@@ -116,6 +117,7 @@ StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, cons
   parts.name = manifest.id.name;
   parts.version = manifest.id.version;
   parts.ids_digest = metadata.ids_digest;
+  parts.source_digest = metadata.source_digest;
   parts.pinned = metadata.pinned;
   parts.numerics_revision = NumericsRevision(metadata.order);
   parts.requested_order = metadata.requested_order;

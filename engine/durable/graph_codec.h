@@ -20,6 +20,7 @@
 #include "engine/prepared/prepared_graph.h"
 #include "engine/state/manifest.h"
 #include "engine/state/state_directory.h"
+#include "engine/store/graph_store.h"
 
 namespace vicinal::durable {
 
@@ -47,8 +48,8 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest);
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,
                                     Device& device, ThreadPool* pool, const std::function<void()>& when_read = {});
 
-// A feature set of the graph with `num_nodes` nodes. Rows are kept in execution order.
-Status WriteFeatures(const FeatureMatrix& features, WallTime create_time, Device& device, state::VersionWriter& writer,
+// A feature set of a graph; its reservation is not touched. Rows are kept in execution order.
+Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter& writer,
                      const IsUnwanted& is_unwanted);
 // What the manifest says. Never fails: what is damaged is found when it is read.
 FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num_nodes);
@@ -58,6 +59,7 @@ StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, int64_t num
 struct ReadFeaturesResult {
   std::shared_ptr<const FeatureMatrix> matrix;
   WallTime create_time{};
+  std::string source_digest;
 };
 StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
                                           int64_t num_nodes, Device& device, ThreadPool* pool);

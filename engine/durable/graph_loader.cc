@@ -38,6 +38,7 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
   serving.version = id.version;
   serving.create_time = metadata.create_time;
   serving.ids_digest = metadata.ids_digest;
+  serving.source_digest = metadata.source_digest;
   serving.pinned = metadata.pinned;
   serving.resident = false;
   serving.weighted = metadata.weighted;
@@ -313,6 +314,7 @@ StatusOr<FeatureSet> GraphLoader::ReadSet(const Manifest& manifest, int64_t num_
   set.name = manifest.id.name;
   set.version = manifest.id.version;
   set.create_time = read.create_time;
+  set.source_digest = std::move(read.source_digest);
   set.memory = std::make_shared<Reservation>(memory->Split(read.matrix->size_bytes()));
   set.matrix = std::move(read.matrix);
   return set;

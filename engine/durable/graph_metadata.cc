@@ -98,6 +98,7 @@ std::string EncodeGraphMetadata(const GraphMetadata& metadata) {
   MetadataWriter writer;
   GraphMembers(writer, metadata, text);
   writer("pinned", metadata.pinned);
+  writer("source_digest", metadata.source_digest);
   writer.Object("stages", [&](MetadataWriter& inner) {
     for (const StageTime& stage : metadata.stages) inner(stage.stage.c_str(), stage.seconds);
   });
@@ -110,7 +111,9 @@ StatusOr<GraphMetadata> ParseGraphMetadata(const state::Manifest& manifest) {
   GraphMetadata metadata;
   Text text;
   GraphMembers(reader, metadata, text);
-  if (reader.Has("pinned")) reader("pinned", metadata.pinned);  // format 1.0 of the first builds had none
+  // Format 1.0 of the first builds had neither.
+  if (reader.Has("pinned")) reader("pinned", metadata.pinned);
+  if (reader.Has("source_digest")) reader("source_digest", metadata.source_digest);
   reader.Object("stages", [&](MetadataReader& inner) {
     for (const char* const name : kStageNames) {
       if (!inner.Has(name)) continue;

@@ -24,6 +24,7 @@ struct GraphMetadata {
   OrderKind order = OrderKind::kNone;
   std::string order_reason;
   std::string ids_digest;
+  std::string source_digest;
   bool pinned = false;
   int64_t numerics_revision = 0;
   WallTime create_time{};

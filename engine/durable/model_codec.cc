@@ -47,6 +47,7 @@ Status WriteModel(const StoredModel& model, const ModelDocument& document, state
   const ModelMetadata metadata = {model.reference_checked, model.reference_error, ToNanoseconds(model.create_time)};
   MetadataWriter text;
   ModelMembers(text, metadata);
+  text("source_digest", model.source_digest);
   return writer.Publish(text.Text());
 }
 
@@ -68,6 +69,8 @@ StatusOr<StoredModel> ReadModel(const state::StateDirectory& directory, const st
   VICINAL_ASSIGN_OR_RETURN(MetadataReader reader, MetadataReader::Parse(path, manifest.metadata));
   ModelMetadata metadata;
   ModelMembers(reader, metadata);
+  std::string source_digest;
+  if (reader.Has("source_digest")) reader("source_digest", source_digest);  // the first builds wrote none
   VICINAL_RETURN_IF_ERROR(reader.status());
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kModelFile));
   VICINAL_ASSIGN_OR_RETURN(const auto file, directory.OpenFile(manifest, entry.name));
@@ -85,6 +88,7 @@ StatusOr<StoredModel> ReadModel(const state::StateDirectory& directory, const st
   stored.model = *std::move(model);
   stored.reference_checked = metadata.reference_checked;
   stored.reference_error = metadata.reference_error;
+  stored.source_digest = std::move(source_digest);
   return stored;
 }
 

@@ -16,6 +16,7 @@ ServingGraph ServingOf(const PreparedGraph& graph) {
   serving.version = parts.version;
   serving.create_time = parts.create_time;
   serving.ids_digest = parts.ids_digest;
+  serving.source_digest = parts.source_digest;
   serving.pinned = parts.pinned;
   serving.weighted = graph.weighted();
   serving.requested_order = parts.requested_order;
@@ -59,6 +60,7 @@ FeatureSetResource ResourceOf(const FeatureSet& set) {
   resource.sparse = set.matrix->sparse();
   resource.entry_count = set.matrix->entries();
   resource.size_bytes = set.matrix->size_bytes();
+  resource.source_digest = set.source_digest;
   return resource;
 }
 
@@ -79,6 +81,7 @@ ModelResource ResourceOf(const StoredModel& stored) {
   resource.size_bytes = model.size_bytes;
   resource.reference_checked = stored.reference_checked;
   resource.reference_error = stored.reference_error;
+  resource.source_digest = stored.source_digest;
   return resource;
 }
 

@@ -18,6 +18,7 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
   VICINAL_RETURN_IF_ERROR(parts_.models->CheckPut(source.name, source.replace, source.if_version));
   StoredModel stored;
   stored.name = source.name;
+  stored.source_digest = std::move(source.source_digest);
   VICINAL_ASSIGN_OR_RETURN(stored.model, LoadModel(source.architecture_json, source.weights_file));
   const auto weights_bytes = static_cast<int64_t>(source.weights_file.size());
   int64_t own_bytes = memory.bytes() - std::min(memory.bytes(), weights_bytes);

@@ -153,7 +153,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
-                                    std::make_shared<Reservation>(std::move(memory)));
+                                    std::make_shared<Reservation>(std::move(memory)), tensors.source_digest);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }

@@ -27,7 +27,7 @@ StatusOr<EdgeList> Assemble(GraphSource* source) {
 
 FeatureTensors FeaturesOf(const GraphSource& source) {
   return {ViewOf(source.x), ViewOf(source.x_indptr), ViewOf(source.x_indices), ViewOf(source.x_values),
-          source.feature_count};
+          source.feature_count, source.source_digest};
 }
 
 // Features on their way to the device: dense ones checked, but still in their tensor; sparse ones assembled.
@@ -162,6 +162,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   parts.name = std::move(source.name);
   parts.version = version;
   parts.ids_digest = std::move(source.ids_digest);
+  parts.source_digest = std::move(source.source_digest);
   parts.pinned = source.pinned;
   parts.requested_order = source.order;
   parts.order = order.kind;

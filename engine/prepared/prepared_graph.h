@@ -111,8 +111,9 @@ class PreparedGraph {
   struct Parts {
     std::string name;
     int64_t version = 0;
-    std::string ids_digest;  // of the client's own ids; opaque
-    bool pinned = false;     // stays in memory, whatever else needs that
+    std::string ids_digest;     // of the client's own ids; opaque
+    std::string source_digest;  // of what the upload was made from; opaque
+    bool pinned = false;        // stays in memory, whatever else needs that
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;

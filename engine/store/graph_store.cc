@@ -192,8 +192,8 @@ struct GraphStore::State {
   }
 
   FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name, VersionClaim version,
-                                  std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory)
-      VICINAL_REQUIRES(mutex) {
+                                  std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory,
+                                  std::string source_digest) VICINAL_REQUIRES(mutex) {
     FeatureSet set;
     set.graph = graph;
     set.name = name;
@@ -201,6 +201,7 @@ struct GraphStore::State {
     set.create_time = options.clock->WallNow();
     set.matrix = std::move(matrix);
     set.memory = std::move(memory);
+    set.source_digest = std::move(source_digest);
     return HandleOf(std::move(set));
   }
 
@@ -309,8 +310,9 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
       old_features = std::exchange(entry.features, {});
       entry.graph->TransferReservation(Account::kGraphs);
       if (default_features) {
-        entry.features["default"] = state_->MakeFeatureSet(name, "default", std::move(features_version),
-                                                           std::move(default_features), std::move(features_memory));
+        entry.features["default"] =
+            state_->MakeFeatureSet(name, "default", std::move(features_version), std::move(default_features),
+                                   std::move(features_memory), entry.graph->parts().source_digest);
       }
     } else {
       entry.error = graph.status();
@@ -510,7 +512,7 @@ Status GraphStore::Delete(const std::string& name, int64_t if_version) {
 StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, const std::string& name,
                                                    int64_t graph_version, std::shared_ptr<const FeatureMatrix> matrix,
                                                    bool replace, int64_t if_version,
-                                                   std::shared_ptr<Reservation> memory) {
+                                                   std::shared_ptr<Reservation> memory, std::string source_digest) {
   VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, state_->options.feature_versions->Claim());
   FeatureSetHandle set, old;
   {
@@ -535,7 +537,8 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
     if (!exists && static_cast<int64_t>(entry.features.size()) >= state_->options.max_feature_sets) {
       return TooMany("feature set", "max_feature_sets", state_->options.max_feature_sets);
     }
-    set = state_->MakeFeatureSet(graph, name, std::move(claim), std::move(matrix), std::move(memory));
+    set = state_->MakeFeatureSet(graph, name, std::move(claim), std::move(matrix), std::move(memory),
+                                 std::move(source_digest));
     old = std::exchange(entry.features[name], set);
     Retire(old);
   }

@@ -28,6 +28,7 @@ struct FeatureSet {
   std::string name;
   int64_t version = 0;
   WallTime create_time{};
+  std::string source_digest;                    // of what the upload was made from; opaque
   std::shared_ptr<const FeatureMatrix> matrix;  // each copy keeps `memory` alive
   std::shared_ptr<Reservation> memory;          // of the matrix; changed by the store only; null: not counted
 };
@@ -144,7 +145,7 @@ class GraphStore {
   // ABORTED if `graph_version` no longer serves; errors of VersionSource.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
                                          std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version,
-                                         std::shared_ptr<Reservation> memory = nullptr);
+                                         std::shared_ptr<Reservation> memory = nullptr, std::string source_digest = {});
   Status DeleteFeatures(const std::string& graph, const std::string& name);
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.

@@ -37,6 +37,7 @@ struct StoredModel {
   std::shared_ptr<Reservation> memory;  // of the model; changed by the store only; null: not counted
   bool reference_checked = false;
   double reference_error = 0.0;
+  std::string source_digest;  // of what the upload was made from; opaque
 };
 using ModelHandle = std::shared_ptr<const StoredModel>;
 

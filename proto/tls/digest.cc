@@ -26,19 +26,36 @@ struct FreeContext {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
 };
 
-}  // namespace
-
-Digest DigestOf(std::string_view secret) {
+const Setup& TheSetup() {
   static const Setup& setup = *new Setup;
+  return setup;
+}
+
+// Of `first` and then `second`.
+Digest Sha256(std::string_view first, std::string_view second) {
   Digest digest;
   const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
-  if (context == nullptr || EVP_DigestInit_ex(context.get(), setup.algorithm, nullptr) != 1 ||
-      EVP_DigestUpdate(context.get(), setup.key.data(), setup.key.size()) != 1 ||
-      EVP_DigestUpdate(context.get(), secret.data(), secret.size()) != 1 ||
+  if (context == nullptr || EVP_DigestInit_ex(context.get(), TheSetup().algorithm, nullptr) != 1 ||
+      EVP_DigestUpdate(context.get(), first.data(), first.size()) != 1 ||
+      EVP_DigestUpdate(context.get(), second.data(), second.size()) != 1 ||
       EVP_DigestFinal_ex(context.get(), digest.data(), nullptr) != 1) {
     throw std::bad_alloc();
   }
   return digest;
+}
+
+}  // namespace
+
+Digest DigestOf(std::string_view secret) {
+  const Digest& key = TheSetup().key;
+  return Sha256({reinterpret_cast<const char*>(key.data()), key.size()}, secret);
+}
+
+std::string Sha256Hex(std::string_view content) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const uint8_t byte : Sha256(content, {})) text.append({kDigits[byte >> 4], kDigits[byte & 15]});
+  return text;
 }
 
 bool Equal(const Digest& a, const Digest& b) { return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0; }

@@ -107,6 +107,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.replace = spec.replace();
   source.if_version = spec.if_version();
   source.ids_digest = spec.ids_digest();
+  source.source_digest = spec.source_digest();
   source.pinned = spec.pinned();
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.PutGraph(std::move(source), std::move(content.memory)));
   *response->mutable_graph() = ToProto(graph);
@@ -164,6 +165,7 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
   tensors.indices = content.Look("x_indices");
   tensors.values = content.Look("x_values");
   tensors.feature_count = spec.feature_count();
+  tensors.source_digest = spec.source_digest();
   // The tensors stay in the upload until the features are made, so that a client may try again.
   VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
                            engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),

@@ -49,6 +49,7 @@ Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec
   ModelSource source;
   source.name = spec.name();
   source.architecture_json = spec.architecture_json();
+  source.source_digest = spec.source_digest();
   source.weights_file = std::move(content.Take("weights")->bytes);  // checked with the manifest
   source.replace = spec.replace();
   source.if_version = spec.if_version();

@@ -105,13 +105,14 @@ Status CheckReplace(bool replace, int64_t if_version) {
   return OkStatus();
 }
 
-// It is kept as long as the graph, and is printed in answers and on terminals.
-Status CheckIdsDigest(const std::string& digest) {
+constexpr char kSourceDigest[] = "spec.source_digest";
+
+// It is kept as long as what was uploaded, and is printed in answers and on terminals.
+Status CheckDigest(const std::string& digest, const char* field) {
   constexpr size_t kLongest = 128;
   const bool visible = std::all_of(digest.begin(), digest.end(), [](char c) { return c > ' ' && c < 0x7F; });
   if (visible && digest.size() <= kLongest) return OkStatus();
-  return Bad("spec.ids_digest",
-             absl::StrCat("spec.ids_digest must have at most ", kLongest, " visible ASCII characters"));
+  return Bad(field, absl::StrCat(field, " must have at most ", kLongest, " visible ASCII characters"));
 }
 
 // Features, dense or CSR, of `node_count` nodes. Neither form present: false.
@@ -192,7 +193,8 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_RETURN_IF_ERROR(FromProto(spec.reorder()).status());
-  VICINAL_RETURN_IF_ERROR(CheckIdsDigest(spec.ids_digest()));
+  VICINAL_RETURN_IF_ERROR(CheckDigest(spec.ids_digest(), "spec.ids_digest"));
+  VICINAL_RETURN_IF_ERROR(CheckDigest(spec.source_digest(), kSourceDigest));
   if (spec.node_count() < 1) {
     return Bad("spec.node_count",
                absl::StrCat("spec.node_count is ", spec.node_count(), "; a graph must have at least one node"));
@@ -219,6 +221,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
+  VICINAL_RETURN_IF_ERROR(CheckDigest(spec.source_digest(), kSourceDigest));
   VICINAL_ASSIGN_OR_RETURN(TensorTable table,
                            TensorTable::Read(spec.tensors(), {"x", "x_indptr", "x_indices", "x_values"}));
   VICINAL_ASSIGN_OR_RETURN(const bool present, CheckFeatures(table, node_count, spec.feature_count(), limits));
@@ -231,6 +234,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, con
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_RETURN_IF_ERROR(CheckUploadId(spec.upload_id(), "spec.upload_id"));
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
+  VICINAL_RETURN_IF_ERROR(CheckDigest(spec.source_digest(), kSourceDigest));
   VICINAL_ASSIGN_OR_RETURN(TensorTable table, TensorTable::Read(spec.tensors(), {"weights", "reference"}));
   VICINAL_ASSIGN_OR_RETURN(const ManifestTensor* weights, table.Need("weights"));
   VICINAL_RETURN_IF_ERROR(table.Check(*weights, {DataType::kUint8}, {-1}));

@@ -45,6 +45,11 @@ def known_flags():
     return frozenset(re.findall(r"^\s+--([a-z0-9_]+) \(", done.stdout, re.MULTILINE))
 
 
+def sync_job(objects):
+    """The pod of the job that synchronises servers."""
+    return next(d for d in objects if d["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+
+
 def size(text):
     number, unit = re.fullmatch(r"(\d+)(Gi|GiB)", text).groups()
     assert unit
@@ -234,6 +239,28 @@ class RenderedTest(unittest.TestCase):
         claims = [document["spec"]["accessModes"] for document in objects if document["kind"] == "PersistentVolumeClaim"]
         self.assertEqual(claims, [["ReadWriteMany"]])
 
+    def test_the_sync_job_names_every_server(self):
+        objects = self.renderings["synced"]
+        (servers,) = manifests.workloads(objects)
+        job = sync_job(objects)
+        (sync,) = job["containers"]
+        service = servers["spec"]["serviceName"]
+        expected = [f"--to=vicinal-{i}.{service}:8500" for i in range(servers["spec"]["replicas"])]
+        self.assertEqual([argument for argument in sync["args"] if argument.startswith("--to=")], expected)
+        self.assertEqual(sync["image"], manifests.server_of(servers)["image"])
+        self.assertEqual(sync["securityContext"], manifests.server_of(servers)["securityContext"])
+        self.assertEqual(job["securityContext"], servers["spec"]["template"]["spec"]["securityContext"])
+        mounts = {mount["mountPath"] for mount in sync["volumeMounts"]}
+        for argument in sync["args"]:
+            path = argument.rpartition("=")[2]
+            if path.startswith("/"):
+                self.assertIn(os.path.dirname(path), mounts)
+        # The policy lets it in, and does not take it for a server, which may connect to nothing.
+        policy = next(d for d in objects if d["kind"] == "NetworkPolicy")["spec"]
+        labels = next(d for d in objects if d["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]
+        self.assertFalse(policy["podSelector"]["matchLabels"].items() <= labels.items())
+        self.assertLessEqual(policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"].items(), labels.items())
+
     def test_drains_are_never_blocked(self):
         for name, objects in self.renderings.items():
             for document in objects:
@@ -314,6 +341,27 @@ class RunningTest(unittest.TestCase):
             with self.assertRaisesRegex(RuntimeError, "vicinal-writer:8500"):
                 servers[1].vicinal(*admin, "graph", "delete", "cora")
             self.check_adapter(servers[1].scrape())
+
+    def test_the_sync_job_fills_every_server(self):
+        objects = manifests.render("synced")
+        (workload,) = manifests.workloads(objects)
+        (sync,) = sync_job(objects)["containers"]
+        with tempfile.TemporaryDirectory(prefix="vicinal-kubernetes-") as volumes, contextlib.ExitStack() as stack:
+            for folder in ("tokens", "files"):
+                os.makedirs(f"{volumes}/var/run/vicinal/{folder}")
+            for role, token in TOKEN.items():
+                with open(f"{volumes}/var/run/vicinal/tokens/{role}", "w", encoding="utf-8") as file:
+                    file.write(token)
+            shutil.copy(f"{DATA}/graphs/cora.npz", f"{volumes}/var/run/vicinal/files")
+            with open(f"{volumes}/var/run/vicinal/files/state.yaml", "w", encoding="utf-8") as file:
+                file.write("graphs: {cora: {file: cora.npz}}\n")
+            servers = [stack.enter_context(self.pod(workload, volumes)) for _ in range(2)]
+            arguments = [re.sub(r"^(--\w+=)?/", rf"\1{volumes}/", argument) for argument in sync["args"] if not argument.startswith("--to=")]
+            arguments += [f"--to={server.grpc}" for server in servers]
+            done = subprocess.run([os.path.join(BIN, "vicinal"), *arguments], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for server in servers:
+                self.assertIn("cora", server.vicinal("--token_file", f"{volumes}/var/run/vicinal/tokens/infer", "graph", "list"))
 
     def check_adapter(self, page):
         """The query of the metrics adapter, filled in as it does, is PromQL about exported metrics."""

@@ -271,6 +271,31 @@ TEST_F(UploadTest, TheDigestOfAUsersIdsIsKeptWithItsVersion) {
   EXPECT_EQ(client_->GetGraph("g")->ids_digest(), "");
 }
 
+TEST_F(UploadTest, TheDigestOfWhatAnUploadWasMadeFromIsKeptWithItsVersion) {
+  v1::UploadGraphSpec spec;
+  spec.set_name("g");
+  spec.set_node_count(2);
+  spec.set_source_digest("first");
+  const OwnedTensor edges = Ints("edge_index", {2, 0}, {}), x = Floats("x", {2, 1}, {1.0f, 2.0f});
+  ASSERT_TRUE(client_->UploadGraph(spec, {edges.view(), x.view()}).ok());
+  v1::UploadFeaturesSpec set;
+  set.set_graph("g");
+  set.set_name("other");
+  set.set_source_digest("second");
+  ASSERT_EQ(client_->UploadFeatures(set, {x.view()})->source_digest(), "second");
+  const auto graph = client_->GetGraph("g");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->source_digest(), "first");
+  ASSERT_EQ(graph->feature_sets_size(), 2);
+  EXPECT_EQ(graph->feature_sets(0).source_digest(), "first") << "it came with the graph";
+  EXPECT_EQ(graph->feature_sets(1).source_digest(), "second");
+  set.set_name("default");
+  set.set_replace(true);
+  set.clear_source_digest();
+  ASSERT_TRUE(client_->UploadFeatures(set, {x.view()}).ok());
+  EXPECT_EQ(client_->GetGraph("g")->feature_sets(0).source_digest(), "");
+}
+
 TEST_F(UploadTest, FeatureSetsComeAndGo) {
   UploadTinyGraph();
   UploadTinyModel();

@@ -45,6 +45,8 @@ struct LocalContext {
 struct Context : LocalContext {
   Client& client;
   std::string server;  // the address that `client` uses
+  // A client of another server, with the same options. INVALID_ARGUMENT: the address is malformed.
+  std::function<absl::StatusOr<std::unique_ptr<Client>>(const std::string& server)> connect;
 };
 
 struct Command {
@@ -68,6 +70,7 @@ Command ExplainCommand();
 Command TuneCommand();
 Command ClassifyGraphsCommand();
 Command LoadCommand();
+Command SyncCommand();
 
 // The whole program: parses `words` (without the program's name), runs the command, prints errors and returns the exit
 // code. `sleep` as in ClientOptions.

@@ -3,15 +3,14 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/graph_options.h"
 #include "client/cpp/cli/ids_file.h"
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
-#include "client/cpp/cli/tensors.h"
 #include "client/cpp/cli/wait_option.h"
 #include "client/cpp/formats/status_macros.h"
 #include "proto/wire/names.h"
@@ -19,41 +18,18 @@
 namespace vicinal::client::cli {
 namespace {
 
-// Of an option whose words are auto, yes and no.
-template <class Choice>
-Choice ChoiceOf(const Arguments& args, const char* option) {
-  const std::string word = args.Text(option, "auto");
-  return word == "yes" ? Choice::kYes : word == "no" ? Choice::kNo : Choice::kAuto;
-}
-
 GraphFileOptions FileOptions(const Arguments& args) {
   GraphFileOptions options;
-  const std::string format = args.Text("format", "auto");
-  options.format = format == "npz"        ? GraphFormat::kNpz
-                   : format == "edgelist" ? GraphFormat::kEdgeList
-                   : format == "mtx"      ? GraphFormat::kMatrixMarket
-                                          : GraphFormat::kAuto;
+  options.format = ParseFormat(args.Text("format", "auto"));
   options.features_path = args.Text("x");
   options.ids_path = args.Text("ids");
-  options.titles = ChoiceOf<Titles>(args, "titles");
-  options.ids_title = ChoiceOf<Titles>(args, "ids_title");
-  options.comments = ChoiceOf<Comments>(args, "comments");
+  options.titles = ParseChoice<Titles>(args.Text("titles"));
+  options.ids_title = ParseChoice<Titles>(args.Text("ids_title"));
+  options.comments = ParseChoice<Comments>(args.Text("comments"));
   if (args.Has("num_nodes")) options.node_count = args.Integer("num_nodes", 0);
   options.undirected = args.Has("undirected");
-  options.matrix_rows = args.Text("mtx_rows", "target") == "source" ? MatrixRows::kSource : MatrixRows::kTarget;
+  options.matrix_rows = ParseRows(args.Text("mtx_rows", "target"));
   return options;
-}
-
-// The choices of --reorder, in the words of the server.
-const std::vector<std::string>& Orders() {
-  static const auto* const orders = new std::vector<std::string>{"auto", "none", "degree", "rcm", "community", "metis"};
-  return *orders;
-}
-
-v1::Reorder ParseReorder(const std::string& word) {
-  v1::Reorder reorder = v1::REORDER_UNSPECIFIED;
-  v1::Reorder_Parse("REORDER_" + absl::AsciiStrToUpper(word), &reorder);
-  return reorder;
 }
 
 v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
@@ -68,15 +44,6 @@ v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
   if (graph.ids) spec.set_ids_digest(graph.ids->Digest());
   spec.set_pinned(args.Has("pinned"));
   return spec;
-}
-
-std::vector<UploadTensor> GraphTensors(const GraphData& graph) {
-  std::vector<UploadTensor> tensors = {ToUploadTensor("edge_index", graph.edge_index)};
-  if (graph.edge_weight) tensors.push_back(ToUploadTensor("edge_weight", *graph.edge_weight));
-  if (graph.features) {
-    for (UploadTensor& tensor : FeatureTensors(*graph.features)) tensors.push_back(std::move(tensor));
-  }
-  return tensors;
 }
 
 void PrintFile(const Context& context, const GraphData& graph) {
@@ -232,48 +199,33 @@ constexpr char kUploadDetails[] =
     "use those ids.";
 
 Syntax UploadSyntax() {
-  return {"graph upload",
-          {"FILE"},
-          "Uploads a graph and waits until it is prepared and, where the server keeps a state directory, on disk.",
-          kUploadDetails,
-          {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
-           {"reorder", OptionKind::kText, "ORDER", "auto (default), none, degree, rcm, community or metis", Orders()},
-           {"replace", OptionKind::kFlag, "", "replace a graph of this name; drops its feature sets"},
-           {"pinned", OptionKind::kFlag, "", "the server keeps it in memory, even if others need that"},
-           {"drop_features", OptionKind::kFlag, "", "replace it even if this upload has no features"},
-           AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
-           {"format",
-            OptionKind::kText,
-            "FORMAT",
-            "auto (default), npz, edgelist or mtx",
-            {"auto", "npz", "edgelist", "mtx"}},
-           {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), instead of the file's own"},
-           {"undirected", OptionKind::kFlag, "", "add missing reverse edges, with the same weights; duplicates stay"},
-           AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
-           {"titles",
-            OptionKind::kText,
-            "WORD",
-            "edge list: is the first line titles? auto (default), yes or no",
-            {"auto", "yes", "no"}},
-           {"comments",
-            OptionKind::kText,
-            "WORD",
-            "edge list: are lines that begin with '#' or '%' comments? auto (default), yes or no",
-            {"auto", "yes", "no"}},
-           {"mtx_rows",
-            OptionKind::kText,
-            "END",
-            "MatrixMarket: rows are target (default) or source",
-            {"target", "source"}},
-           {"ids", OptionKind::kText, "FILE", "edge list: the ids in node order (the rows of --x), one per line"},
-           {"ids_title",
-            OptionKind::kText,
-            "WORD",
-            "is the first line of --ids a title? auto (default: no, but an error if it may be one), yes or no",
-            {"auto", "yes", "no"}},
-           {"ids_out", OptionKind::kText, "FILE", "file for the map of ids; default: GRAPH.ids.txt"},
-           WaitOption(),
-           {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
+  return {
+      "graph upload",
+      {"FILE"},
+      "Uploads a graph and waits until it is prepared and, where the server keeps a state directory, on disk.",
+      kUploadDetails,
+      {{"name", OptionKind::kName, "NAME", "name of the graph: [a-z0-9][a-z0-9._-]{0,62}", {}, true},
+       {"reorder", OptionKind::kText, "ORDER", "auto (default), none, degree, rcm, community or metis", ReorderWords()},
+       {"replace", OptionKind::kFlag, "", "replace a graph of this name; drops its feature sets"},
+       {"pinned", OptionKind::kFlag, "", "the server keeps it in memory, even if others need that"},
+       {"drop_features", OptionKind::kFlag, "", "replace it even if this upload has no features"},
+       AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
+       {"format", OptionKind::kText, "FORMAT", "auto (default), npz, edgelist or mtx", FormatWords()},
+       {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), instead of the file's own"},
+       {"undirected", OptionKind::kFlag, "", "add missing reverse edges, with the same weights; duplicates stay"},
+       AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
+       {"titles", OptionKind::kText, "WORD", "edge list: is the first line titles? auto (default), yes or no",
+        ChoiceWords()},
+       {"comments", OptionKind::kText, "WORD",
+        "edge list: are lines that begin with '#' or '%' comments? auto (default), yes or no", ChoiceWords()},
+       {"mtx_rows", OptionKind::kText, "END", "MatrixMarket: rows are target (default) or source", RowsWords()},
+       {"ids", OptionKind::kText, "FILE", "edge list: the ids in node order (the rows of --x), one per line"},
+       {"ids_title", OptionKind::kText, "WORD",
+        "is the first line of --ids a title? auto (default: no, but an error if it may be one), yes or no",
+        ChoiceWords()},
+       {"ids_out", OptionKind::kText, "FILE", "file for the map of ids; default: GRAPH.ids.txt"},
+       WaitOption(),
+       {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}};
 }
 
 }  // namespace

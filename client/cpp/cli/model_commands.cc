@@ -8,6 +8,7 @@
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
+#include "client/cpp/cli/tensors.h"
 #include "client/cpp/cli/wait_option.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
@@ -15,10 +16,6 @@
 
 namespace vicinal::client::cli {
 namespace {
-
-UploadTensor FileTensor(const std::string& name, const std::string& bytes) {
-  return {name, v1::DATA_TYPE_UINT8, {static_cast<int64_t>(bytes.size())}, bytes};
-}
 
 absl::Status UploadModel(const Context& context) {
   const Arguments& args = context.args;

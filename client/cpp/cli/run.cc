@@ -213,7 +213,11 @@ absl::Status RunCommand(const Command& command, const LocalContext& local, const
   } else {
     CLIENT_ASSIGN_OR_RETURN(const std::string server, FindServer(local.args));
     CLIENT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client, MakeClient(local.args, server, sleep));
-    CLIENT_RETURN_IF_ERROR(RunOrSay(command.run, Context{local, *client, server}));
+    const auto connect = [&](const std::string& other) -> absl::StatusOr<std::unique_ptr<Client>> {
+      CLIENT_RETURN_IF_ERROR(CheckAddress(other));
+      return MakeClient(local.args, other, sleep);
+    };
+    CLIENT_RETURN_IF_ERROR(RunOrSay(command.run, Context{local, *client, server, connect}));
   }
   return local.out.flush() ? absl::OkStatus() : absl::InvalidArgumentError("the output could not be written");
 }

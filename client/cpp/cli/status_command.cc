@@ -111,7 +111,8 @@ std::vector<Command> StatusCommands() {
             "Exits with 0 if the server is ready, with 3 if it is not or cannot be reached. Needs no token.",
             "",
             {{"service", OptionKind::kText, "NAME", "liveness, readiness or a gRPC service; default: readiness"}}},
-           CheckHealth}};
+           CheckHealth},
+          SyncCommand()};
 }
 
 }  // namespace vicinal::client::cli

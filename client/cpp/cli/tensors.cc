@@ -51,6 +51,10 @@ v1::Tensor ToMessage(const Array& array) {
   return tensor;
 }
 
+UploadTensor FileTensor(const std::string& name, const std::string& bytes) {
+  return {name, v1::DATA_TYPE_UINT8, {static_cast<int64_t>(bytes.size())}, bytes};
+}
+
 std::vector<UploadTensor> FeatureTensors(const Features& features) {
   if (!features.sparse) return {ToUploadTensor("x", features.dense)};
   return {ToUploadTensor("x_indptr", features.indptr), ToUploadTensor("x_indices", features.indices),

@@ -15,6 +15,9 @@ namespace vicinal::client::cli {
 UploadTensor ToUploadTensor(const std::string& name, const Array& array);
 v1::Tensor ToMessage(const Array& array);
 
+// A whole file as a tensor of bytes; a view of `bytes`, which must outlive it.
+UploadTensor FileTensor(const std::string& name, const std::string& bytes);
+
 // x, or x_indptr, x_indices and x_values; views of `features`, which must outlive them.
 std::vector<UploadTensor> FeatureTensors(const Features& features);
 // All rows, or those of [first, first + count).

@@ -176,6 +176,7 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.set_node_count(spec.node_count());
       graph.set_reorder(spec.reorder());
       graph.set_ids_digest(spec.ids_digest());
+      graph.set_source_digest(spec.source_digest());
       graph.set_order("none");
       graph.clear_stages();
       graph.add_stages()->set_stage("renumber");
@@ -183,7 +184,9 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.mutable_profile()->set_window(1024);
       graph.clear_feature_sets();
       for (const v1::TensorSpec& tensor : spec.tensors()) {
-        if (tensor.name() == "x" || tensor.name() == "x_values") graph.add_feature_sets()->set_name("default");
+        if (tensor.name() != "x" && tensor.name() != "x_values") continue;
+        graph.add_feature_sets()->set_name("default");
+        graph.mutable_feature_sets(0)->set_source_digest(spec.source_digest());
       }
       graph.set_state(state_->faults.fail_preparation ? v1::Graph::STATE_FAILED : v1::Graph::STATE_READY);
       if (state_->faults.fail_preparation) {
@@ -294,7 +297,14 @@ class FakeGraphs final : public v1::GraphService::Service {
     Note(context);
     std::string id;
     v1::UploadFeaturesSpec spec;
-    const auto make = [&] { state_->graphs[spec.graph()].add_feature_sets()->set_name(spec.name()); };
+    const auto make = [&] {
+      v1::Graph& graph = state_->graphs[spec.graph()];
+      RemoveSet(spec.name(), &graph);
+      v1::FeatureSet* const set = graph.add_feature_sets();
+      set->set_name(spec.name());
+      set->set_version(++versions_);
+      set->set_source_digest(spec.source_digest());
+    };
     const grpc::Status status = Receive<v1::UploadFeaturesRequest>(
         reader, state_, "feature set",
         +[](const v1::UploadFeaturesSpec& spec) -> const std::string& { return spec.name(); }, &spec, &id, make);
@@ -304,7 +314,23 @@ class FakeGraphs final : public v1::GraphService::Service {
     return status;
   }
 
+  grpc::Status DeleteFeatures(grpc::ServerContext* context, const v1::DeleteFeaturesRequest* request,
+                              v1::DeleteFeaturesResponse*) override {
+    Note(context);
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (RemoveSet(request->name(), &state_->graphs[request->graph()])) return grpc::Status::OK;
+    return {grpc::StatusCode::NOT_FOUND, "no such feature set"};
+  }
+
  private:
+  static bool RemoveSet(const std::string& name, v1::Graph* graph) {
+    for (int i = 0; i < graph->feature_sets_size(); ++i) {
+      if (graph->feature_sets(i).name() != name) continue;
+      graph->mutable_feature_sets()->DeleteSubrange(i, 1);
+      return true;
+    }
+    return false;
+  }
   static v1::TuningRecord Record(int64_t width) {
     v1::TuningRecord record;
     record.mutable_key()->set_operation("aggregate");
@@ -323,6 +349,7 @@ class FakeGraphs final : public v1::GraphService::Service {
     state_->Note(context);
   }
   State* const state_;
+  int64_t versions_ = 0;  // of feature sets
 };
 
 class FakeModels final : public v1::ModelService::Service {
@@ -332,7 +359,13 @@ class FakeModels final : public v1::ModelService::Service {
   grpc::Status UploadModel(grpc::ServerContext*, grpc::ServerReader<v1::UploadModelRequest>* reader,
                            v1::UploadModelResponse* response) override {
     std::string id;
-    const auto make = [&] { state_->models[state_->seen.model_spec.name()].set_name(state_->seen.model_spec.name()); };
+    const auto make = [&] {
+      const v1::UploadModelSpec& spec = state_->seen.model_spec;
+      v1::Model& model = state_->models[spec.name()];
+      model.set_name(spec.name());
+      model.set_version(model.version() + 1);
+      model.set_source_digest(spec.source_digest());
+    };
     const grpc::Status status = Receive<v1::UploadModelRequest>(
         reader, state_, "model", +[](const v1::UploadModelSpec& spec) -> const std::string& { return spec.name(); },
         &state_->seen.model_spec, &id, make);
@@ -345,6 +378,13 @@ class FakeModels final : public v1::ModelService::Service {
                           v1::ListModelsResponse* response) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     for (const auto& [name, model] : state_->models) *response->add_models() = model;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DeleteModel(grpc::ServerContext*, const v1::DeleteModelRequest* request,
+                           v1::DeleteModelResponse*) override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->models.erase(request->name()) == 0) return {grpc::StatusCode::NOT_FOUND, "no such model"};
     return grpc::Status::OK;
   }
 

@@ -40,6 +40,7 @@ inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, 
   if (edges.weighted()) source.edge_weight = testing::FloatTensor({edges.num_edges()}, edges.weight);
   source.order = order;
   source.ids_digest = "crc32c:0123abcd";
+  source.source_digest = "sync-1:0123";
   PrepareContext context;
   context.device = &device;
   context.clock = &Clock::Real();

@@ -41,7 +41,11 @@ class GraphCodecTest : public ::testing::Test {
   void WriteSet(const FeatureMatrix& features) {
     auto writer = directory_->BeginVersion(kFeatures);
     ASSERT_TRUE(writer.ok()) << writer.status();
-    const Status written = WriteFeatures(features, WallTime(std::chrono::seconds(5)), *device_, **writer, {});
+    FeatureSet set;
+    set.create_time = WallTime(std::chrono::seconds(5));
+    set.source_digest = "sync-2:f";
+    set.matrix = std::shared_ptr<const FeatureMatrix>(std::shared_ptr<const void>(), &features);
+    const Status written = WriteFeatures(set, *device_, **writer, {});
     ASSERT_TRUE(written.ok()) << written;
   }
   StatusOr<ReadFeaturesResult> ReadSet(int64_t num_nodes) {
@@ -94,6 +98,7 @@ void ExpectSameGraph(const PreparedGraph::Parts& a, const PreparedGraph::Parts& 
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.version, b.version);
   EXPECT_EQ(a.ids_digest, b.ids_digest);
+  EXPECT_EQ(a.source_digest, b.source_digest);
   EXPECT_EQ(a.numerics_revision, b.numerics_revision);
   EXPECT_EQ(a.requested_order, b.requested_order);
   EXPECT_EQ(a.order, b.order);

@@ -24,6 +24,7 @@ class ModelCodecTest : public ::testing::Test {
     stored.create_time = WallTime(std::chrono::milliseconds(1'700'000'000'123));
     stored.reference_checked = true;
     stored.reference_error = 1.25e-7;
+    stored.source_digest = "sync-1:m";
     auto writer = directory_->BeginVersion({state::Store::kModels, "m", 4, "", 0});
     ASSERT_TRUE(writer.ok()) << writer.status();
     const Status written = WriteModel(stored, document, **writer);
@@ -45,6 +46,7 @@ TEST_F(ModelCodecTest, ComesBackAsTheUploadMadeIt) {
   EXPECT_EQ(read->create_time, WallTime(std::chrono::milliseconds(1'700'000'000'123)));
   EXPECT_TRUE(read->reference_checked);
   EXPECT_EQ(read->reference_error, 1.25e-7);
+  EXPECT_EQ(read->source_digest, "sync-1:m");
   const auto loaded = LoadModel(source_.architecture_json, source_.weights_file);
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(read->model->class_count, (*loaded)->class_count);

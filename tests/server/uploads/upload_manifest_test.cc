@@ -101,11 +101,12 @@ TEST(UploadManifestTest, ModelReferences) {
   EXPECT_TRUE(MakeUploadManifest(model, Limits()).ok());
 }
 
-TEST(UploadManifestTest, ADigestOfIdsIsShortAndVisible) {
+TEST(UploadManifestTest, DigestsAreShortAndVisible) {
   auto spec = Spec();
   Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
   for (const std::string& good : {std::string(), std::string("crc32c:00ff00ff"), std::string(128, 'x')}) {
     spec.set_ids_digest(good);
+    spec.set_source_digest(good);
     EXPECT_TRUE(MakeUploadManifest(spec, Limits()).ok()) << good;
   }
   for (const std::string& bad : {std::string(129, 'x'), std::string("a b"), std::string("a\n"), std::string("\x1b[1m"),
@@ -115,6 +116,18 @@ TEST(UploadManifestTest, ADigestOfIdsIsShortAndVisible) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << bad;
     EXPECT_EQ(DetailOf(status)->field, "spec.ids_digest") << bad;
     EXPECT_EQ(status.message(), "spec.ids_digest must have at most 128 visible ASCII characters") << bad;
+  }
+  spec.clear_ids_digest();
+  v1::UploadModelSpec model;
+  model.set_name("m");
+  model.set_upload_id("upload-1");
+  Add(&model, "weights", v1::DATA_TYPE_UINT8, {7});
+  ASSERT_TRUE(MakeUploadManifest(model, Limits()).ok());
+  spec.set_source_digest("a b");
+  model.set_source_digest("a b");
+  for (const Status& status :
+       {MakeUploadManifest(spec, Limits()).status(), MakeUploadManifest(model, Limits()).status()}) {
+    EXPECT_EQ(status.message(), "spec.source_digest must have at most 128 visible ASCII characters");
   }
 }
 
