@@ -34,6 +34,7 @@
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/graph_uploads.h"
 #include "engine/prepare/inline_graph.h"
+#include "engine/prepared/graph_picture.h"
 #include "engine/store/graph_evictor.h"
 #include "engine/tuning/graph_tuner.h"
 #include "engine/tuning/tuning_service.h"
@@ -167,6 +168,11 @@ class EngineImpl final : public Engine {
   StatusOr<std::string> ExportTuning(const std::string& graph) const override {
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
     return tuner_.Export(graph);
+  }
+  StatusOr<GraphPicture> Picture(const std::string& name, int side) const override {
+    VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graphs_.Get(name));
+    if (status.graph == nullptr) return FailedPrecondition("GRAPH_NOT_READY", "graph '" + name + "' is not in memory");
+    return PictureOf(*status.graph, side);
   }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                      std::function<void()> on_change) override {

@@ -284,6 +284,16 @@ Status CheckConfig(const Config& config) {
   if (!config.metrics_listen.empty()) {
     VICINAL_RETURN_IF_ERROR(SplitAddress(config.metrics_listen, "metrics_listen").status());
   }
+  if (!config.status_listen.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(const auto status, SplitAddress(config.status_listen, "status_listen"));
+    if (!IsLoopback(status.first) && !config.allow_plaintext_status) {
+      return BadFlag(
+          "status_listen",
+          absl::StrCat("the page, and the tokens of those who sign in, would travel in plain text to ", status.first,
+                       "; listen on a loopback address, or set --allow_plaintext_status if something "
+                       "else encrypts the connection"));
+    }
+  }
   if (!config.health_listen.empty()) {
     VICINAL_RETURN_IF_ERROR(SplitAddress(config.health_listen, "health_listen").status());
   }

@@ -48,6 +48,11 @@ ABSL_FLAG(std::string, edge_uids, "",
           "server's own user.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
           "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
+ABSL_FLAG(std::string, status_listen, "",
+          "Address of a page for people that shows graphs, kernels, latency and memory, HOST:PORT; who may not infer "
+          "must sign in with a token. Empty: none.");
+ABSL_FLAG(bool, allow_plaintext_status, false,
+          "Serve the status page on an address other than loopback, although the connection is not encrypted here.");
 ABSL_FLAG(std::string, health_listen, "",
           "Address of a second listener with nothing but the health service, in plain text, HOST:PORT: for probes that "
           "speak no TLS. Empty: none.");
@@ -264,6 +269,8 @@ StatusOr<Config> ConfigFromFlags() {
   config.edge_listen = absl::GetFlag(FLAGS_edge_listen);
   VICINAL_ASSIGN_OR_RETURN(config.edge_uids, ParseUids(absl::GetFlag(FLAGS_edge_uids)));
   config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  config.status_listen = absl::GetFlag(FLAGS_status_listen);
+  config.allow_plaintext_status = absl::GetFlag(FLAGS_allow_plaintext_status);
   config.ready_file = absl::GetFlag(FLAGS_ready_file);
   config.state_dir = absl::GetFlag(FLAGS_state_dir);
   config.state_read_only = absl::GetFlag(FLAGS_state_read_only);

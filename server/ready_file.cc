@@ -36,9 +36,10 @@ Status RemoveReadyFile(const std::string& path) {
 }
 
 Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics,
-                      const std::string& health) {
+                      const std::string& health, const std::string& status_page) {
   nlohmann::ordered_json json = {{"grpc", grpc}, {"metrics", metrics}};
   if (!health.empty()) json["health"] = health;
+  if (!status_page.empty()) json["status"] = status_page;
   const std::string text = json.dump() + "\n";
   const std::string temporary = absl::StrCat(path, ".", getpid());
   VICINAL_RETURN_IF_ERROR(RemoveReadyFile(temporary));

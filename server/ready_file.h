@@ -13,10 +13,10 @@ namespace vicinal::server {
 // Deletes a stale ready file. FAILED_PRECONDITION (CANNOT_WRITE): it is not a regular file, or cannot be deleted.
 Status RemoveReadyFile(const std::string& path);
 
-// Writes {"grpc": ..., "metrics": ..., "health": ...} atomically; the last only if it is not empty. FAILED_PRECONDITION
-// (CANNOT_WRITE), also if the path exists and is not a regular file.
+// Writes {"grpc": ..., "metrics": ..., "health": ..., "status": ...} atomically; the last two only if they are not
+// empty. FAILED_PRECONDITION (CANNOT_WRITE), also if the path exists and is not a regular file.
 Status WriteReadyFile(const std::string& path, const std::string& grpc, const std::string& metrics,
-                      const std::string& health = {});
+                      const std::string& health = {}, const std::string& status_page = {});
 
 }  // namespace vicinal::server
 

@@ -22,6 +22,8 @@
 #include "server/ready_file.h"
 #include "server/rpc_server.h"
 #include "server/services/services.h"
+#include "server/status/listener.h"
+#include "server/status/site.h"
 #include "server/token_files.h"
 #include "server/trimmer.h"
 
@@ -111,6 +113,7 @@ struct Server::Impl {
   Status StartEngine();
   void StartHandlers();
   Status ListenForScrapes();
+  Status ListenForPeople();
   Status ListenForCalls();
   void WatchFiles();
   Status StartServing();
@@ -158,7 +161,9 @@ struct Server::Impl {
   std::atomic<RpcServer*> rpc_in_use{nullptr};  // by scrapes and chores, which may come before it serves
   std::unique_ptr<Housekeeper> device_watch;
   std::unique_ptr<Housekeeper> load_watch;
-  std::string grpc_address, metrics_address, health_address;
+  std::unique_ptr<StatusSite> status_site;
+  std::unique_ptr<StatusListener> status_listener;
+  std::string grpc_address, metrics_address, health_address, status_address;
   bool served = false;  // it was said that it serves; else its end is no news
   bool stopped = false;
 };
@@ -226,6 +231,16 @@ Status Server::Impl::ListenForScrapes() {
   return OkStatus();
 }
 
+Status Server::Impl::ListenForPeople() {
+  if (config.status_listen.empty()) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.status_listen, "status_listen"));
+  StatusSource source{engine.get(), [this] { return Snapshot(); }, [this] { return metrics->Latencies(); }, Version()};
+  status_site = std::make_unique<StatusSite>(std::move(source), auth, clock, IsLoopback(address.first));
+  VICINAL_ASSIGN_OR_RETURN(status_listener, StatusListener::Start(address.first, address.second, *status_site));
+  status_address = absl::StrCat(address.first, ":", status_listener->port());
+  return OkStatus();
+}
+
 Status Server::Impl::ListenForCalls() {
   VICINAL_ASSIGN_OR_RETURN(rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services));
   rpc_in_use.store(rpc.get());
@@ -251,6 +266,7 @@ Status Server::Impl::StartServing() {
   }
   VICINAL_RETURN_IF_ERROR(calls);
   VICINAL_RETURN_IF_ERROR(scrapes);
+  VICINAL_RETURN_IF_ERROR(ListenForPeople());
   if (IsLoaded()) {
     BecomeReady();
   } else {
@@ -259,7 +275,8 @@ Status Server::Impl::StartServing() {
     });
   }
   if (!config.ready_file.empty())
-    VICINAL_RETURN_IF_ERROR(WriteReadyFile(config.ready_file, grpc_address, metrics_address, health_address));
+    VICINAL_RETURN_IF_ERROR(
+        WriteReadyFile(config.ready_file, grpc_address, metrics_address, health_address, status_address));
   const std::vector<DeviceInfo> devices = engine->Devices();
   WatchFiles();
   trimmer.Look();  // what it takes before anyone calls
@@ -390,6 +407,7 @@ bool Server::Stop() {
   impl_->tuners.reset();
   impl_->workers.reset();
   impl_->encoders.reset();
+  impl_->status_listener.reset();
   impl_->metrics->SetSource(nullptr);
   impl_->metrics->StopServing();
   impl_->engine.reset();

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/graph_picture.h"
 #include "engine/api/order_kind.h"
 #include "engine/api/requests.h"
 #include "engine/api/resources.h"
@@ -111,6 +112,9 @@ class Engine {
   virtual StatusOr<std::string> ExportTuning(const std::string& graph) const = 0;
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
+  // Degrees and adjacency of the version that serves, for people (side tiles on each side, 1 to 256). Loads nothing.
+  // NOT_FOUND; FAILED_PRECONDITION (GRAPH_NOT_READY): no version is in memory.
+  virtual StatusOr<GraphPicture> Picture(const std::string& graph, int side) const = 0;
   // Calls `on_change` after each change of `name` (state, progress, deletion), until the subscription is destroyed.
   // Callbacks run one at a time (changes during a callback cause one more call), on the thread that made a change, and
   // must be quick. NOT_FOUND when there is no such graph now.

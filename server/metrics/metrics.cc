@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
+#include <map>
 
 #include "engine/base/mutex.h"
 #include "server/metrics/label_cache.h"
@@ -247,6 +249,52 @@ void Metrics::EndCall(Method method, StatusCode code, double seconds, std::strin
                                  Buckets());
   };
   impl_->labels.Get(method, graph, model, code == StatusCode::kOk, make).Observe(seconds);
+}
+
+namespace {
+
+// The calls of one method, over all graphs and models.
+struct MethodCalls {
+  int64_t count = 0;
+  double seconds = 0.0;
+  std::map<double, int64_t> within;  // calls no longer than that bound
+
+  double BoundOf(double share) const {
+    double last = 0.0;
+    for (const auto& [bound, calls] : within) {
+      if (std::isfinite(bound)) last = bound;
+      if (static_cast<double>(calls) >= share * static_cast<double>(count)) break;
+    }
+    return last;
+  }
+};
+
+}  // namespace
+
+std::vector<MethodLatency> Metrics::Latencies() const {
+  std::map<std::string, MethodCalls> methods;
+  for (const prometheus::MetricFamily& family : impl_->durations.Collect()) {
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const prometheus::ClientMetric::Label& label : metric.label) {
+        if (label.name != "method") continue;
+        MethodCalls& calls = methods[label.value];
+        calls.count += static_cast<int64_t>(metric.histogram.sample_count);
+        calls.seconds += metric.histogram.sample_sum;
+        for (const auto& bucket : metric.histogram.bucket) {
+          calls.within[bucket.upper_bound] += static_cast<int64_t>(bucket.cumulative_count);
+        }
+      }
+    }
+  }
+  std::vector<MethodLatency> latencies;
+  for (const MethodInfo& info : kMethods) {
+    const auto found = methods.find(info.name);
+    if (found == methods.end() || found->second.count == 0) continue;
+    const MethodCalls& calls = found->second;
+    latencies.push_back({info.name, calls.count, calls.seconds / static_cast<double>(calls.count), calls.BoundOf(0.5),
+                         calls.BoundOf(0.99)});
+  }
+  return latencies;
 }
 
 void Metrics::UploadBytes(std::string_view kind, int64_t bytes) {

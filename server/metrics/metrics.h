@@ -45,6 +45,16 @@ struct StateSnapshot {
 
 class Nvml;  // nvml.h
 
+// How long the calls of a method took, since the start.
+struct MethodLatency {
+  std::string method;
+  int64_t calls = 0;
+  double mean_seconds = 0.0;
+  // Bounds of histogram buckets: at least half, and 99 %, of the calls took no longer; of longer calls than the last
+  // bound, that bound.
+  double median_bound_seconds = 0.0, p99_bound_seconds = 0.0;
+};
+
 // What was computed for an inference result.
 enum class ComputedOver { kFullGraph, kReceptiveField, kKeptAnswers };
 
@@ -92,6 +102,9 @@ class Metrics final : public StatsSink {
   // Starts to serve /metrics at HOST:PORT (port 0: any) and returns the port. FAILED_PRECONDITION if it cannot listen.
   StatusOr<int> Serve(const std::string& host, int port);
   void StopServing();
+
+  // Of the methods that were called, in the order of kMethods.
+  std::vector<MethodLatency> Latencies() const;
 
   // The result of a scrape, in the text format.
   std::string Text() const;

@@ -43,6 +43,8 @@ class ServerProcess:
         self.metrics = addresses["metrics"]
         # Only with --health_listen.
         self.health = addresses.get("health")
+        # Only with --status_listen.
+        self.status = addresses.get("status")
         return self
 
     def __exit__(self, *_):

@@ -73,6 +73,16 @@ class FakeEngine : public Engine {
     MutexLock lock(&mutex_);
     return graphs_.erase(name) > 0 ? OkStatus() : NotFound("graph", name);
   }
+  // From now on version 7 of the graph serves.
+  void Serve(const std::string& name) {
+    MutexLock lock(&mutex_);
+    graphs_[name].serving.emplace().version = 7;
+  }
+  StatusOr<GraphPicture> Picture(const std::string& name, int) const override {
+    MutexLock lock(&mutex_);
+    if (graphs_.count(name) == 0) return NotFound("graph", name);
+    return picture;
+  }
   StatusOr<TuningReport> TuneGraph(const TuneGraphRequest& request) override {
     VICINAL_RETURN_IF_ERROR(request.limits.Check(Clock::Real()));
     MutexLock lock(&mutex_);
@@ -181,7 +191,8 @@ class FakeEngine : public Engine {
   std::optional<InferenceRequest> last_request;
   std::optional<TuneGraphRequest> last_tuning;
   std::string exported = "decisions";
-  TuningRecord tuning;  // what TuneGraph and GetTuning answer
+  TuningRecord tuning;   // what TuneGraph and GetTuning answer
+  GraphPicture picture;  // what Picture answers
 
  private:
   mutable Mutex mutex_;
