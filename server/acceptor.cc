@@ -48,6 +48,24 @@ std::string KeyOf(const sockaddr_storage& address) {
   return {};
 }
 
+// The name of a peer as gRPC gives it, but for how that writes brackets.
+std::string NameOf(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = {};
+  if (address.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &four.sin_addr, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(four.sin_port));
+  }
+  if (address.ss_family != AF_INET6) return {};
+  const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&six.sin6_addr)) {
+    inet_ntop(AF_INET, six.sin6_addr.s6_addr + 12, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(six.sin6_port));
+  }
+  inet_ntop(AF_INET6, &six.sin6_addr, host, sizeof(host));
+  return absl::StrCat("[", host, "]:", ntohs(six.sin6_port));
+}
+
 bool IsUser(int fd, const std::vector<uid_t>& users) {
   ucred peer = {};
   socklen_t size = sizeof(peer);
@@ -100,7 +118,33 @@ void Acceptor::Stop() {
 }
 
 ConnectionCounts Acceptor::Counts() const {
-  return {open_.load(), options_.max_connections, refused_full_.load(), refused_address_.load(), refused_peer_.load()};
+  return {open_.load(),         options_.max_connections, refused_full_.load(), refused_address_.load(),
+          refused_peer_.load(), hung_up_.load()};
+}
+
+void Acceptor::HangUp(const std::vector<std::string>& peers) {
+  {
+    MutexLock lock(&mutex_);
+    asked_.insert(asked_.end(), peers.begin(), peers.end());
+  }
+  const uint64_t one = 1;
+  (void)!write(wake_, &one, sizeof(one));
+}
+
+// On the acceptor's thread, so that no descriptor is one of a connection that has closed meanwhile.
+void Acceptor::HangUpAsAsked() {
+  uint64_t count = 0;
+  (void)!read(wake_, &count, sizeof(count));
+  std::vector<std::string> peers;
+  {
+    MutexLock lock(&mutex_);
+    peers.swap(asked_);
+  }
+  for (const std::string& peer : peers) {
+    const auto found = by_peer_.find(peer);
+    // gRPC finds its own descriptor of the connection at an end, and closes it.
+    if (found != by_peer_.end() && shutdown(found->second, SHUT_RDWR) == 0) hung_up_.fetch_add(1);
+  }
 }
 
 void Acceptor::Run() {
@@ -110,6 +154,7 @@ void Acceptor::Run() {
     // Closed connections first: they make room.
     for (int i = 0; i < count; ++i) {
       if (watched_.contains(events[i].data.fd)) Closed(events[i].data.fd);
+      if (events[i].data.fd == wake_) HangUpAsAsked();
     }
     for (int i = 0; i < count; ++i) {
       for (const Listener& listener : listeners_) {
@@ -168,7 +213,7 @@ void Acceptor::Admit(const Listener& listener, int fd, const sockaddr_storage& a
     close(fd);
     return;
   }
-  if (!Watch(fd, from)) {
+  if (!Watch(fd, {from, listener.is_unix ? std::string() : NameOf(address)})) {
     Refuse(fd, &refused_full_);
     return NoteFull();
   }
@@ -177,7 +222,7 @@ void Acceptor::Admit(const Listener& listener, int fd, const sockaddr_storage& a
   listener.take(fd);
 }
 
-bool Acceptor::Watch(int fd, const std::string& from) {
+bool Acceptor::Watch(int fd, const Watched& connection) {
   const int watcher = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (watcher < 0) return false;
   // Hang-ups are always reported; once is enough.
@@ -185,18 +230,23 @@ bool Acceptor::Watch(int fd, const std::string& from) {
     close(watcher);
     return false;
   }
-  watched_.emplace(watcher, from);
-  if (!from.empty()) ++per_address_[from];
+  watched_.emplace(watcher, connection);
+  if (!connection.from.empty()) ++per_address_[connection.from];
+  if (!connection.peer.empty()) by_peer_[connection.peer] = watcher;
   open_.fetch_add(1);
   return true;
 }
 
 void Acceptor::Closed(int watcher) {
   const auto found = watched_.find(watcher);
-  if (!found->second.empty()) {
-    const auto count = per_address_.find(found->second);
+  const Watched& connection = found->second;
+  if (!connection.from.empty()) {
+    const auto count = per_address_.find(connection.from);
     if (--count->second == 0) per_address_.erase(count);
   }
+  // The same peer may have connected again before the end of this connection was seen.
+  const auto named = by_peer_.find(connection.peer);
+  if (named != by_peer_.end() && named->second == watcher) by_peer_.erase(named);
   watched_.erase(found);
   open_.fetch_sub(1);
   close(watcher);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/base/mutex.h"
 #include "server/connection_counts.h"
 #include "server/json_log.h"
 
@@ -53,11 +54,20 @@ class Acceptor {
 
   ConnectionCounts Counts() const;
 
+  // Ends connections by the names of their peers, "HOST:PORT" or "[HOST]:PORT" as PeerName has them, soon. Others, and
+  // names of none, are left alone. Thread-safe.
+  void HangUp(const std::vector<std::string>& peers);
+
  private:
+  struct Watched {
+    std::string from;  // the address as a key; empty: not counted
+    std::string peer;  // the name; empty: a unix socket's
+  };
   void Run();
+  void HangUpAsAsked();
   void AcceptFrom(const Listener& listener);
   void Admit(const Listener& listener, int fd, const sockaddr_storage& address);
-  bool Watch(int fd, const std::string& from);
+  bool Watch(int fd, const Watched& connection);
   void Closed(int watcher);
   // accept failed for want of a descriptor: uses the reserve to refuse one connection. False if that failed, too.
   bool RefuseOne(const Listener& listener);
@@ -73,8 +83,11 @@ class Acceptor {
   bool full_ = false;
   MonotonicTime refused_at_{};
   std::map<std::string, int64_t> per_address_;
-  std::unordered_map<int, std::string> watched_;  // address by watching descriptor
-  std::atomic<int64_t> open_{0}, refused_full_{0}, refused_address_{0}, refused_peer_{0};
+  std::unordered_map<int, Watched> watched_;      // by watching descriptor
+  std::unordered_map<std::string, int> by_peer_;  // watching descriptors
+  Mutex mutex_;
+  std::vector<std::string> asked_ VICINAL_GUARDED_BY(mutex_);  // to be ended
+  std::atomic<int64_t> open_{0}, refused_full_{0}, refused_address_{0}, refused_peer_{0}, hung_up_{0};
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

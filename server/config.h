@@ -115,7 +115,7 @@ struct Config {
   std::chrono::milliseconds drain_delay{0};
   std::chrono::milliseconds drain_timeout = std::chrono::seconds(25);
   std::chrono::milliseconds max_connection_age = std::chrono::hours(1);
-  std::chrono::milliseconds max_connection_age_grace = std::chrono::minutes(10);
+  std::chrono::milliseconds max_connection_age_grace = std::chrono::hours(1);
   std::chrono::milliseconds keepalive_time = std::chrono::seconds(30);
   std::chrono::milliseconds handshake_timeout = std::chrono::seconds(10);
   std::chrono::milliseconds message_timeout = std::chrono::minutes(2);  // until a call's message has arrived

@@ -11,6 +11,7 @@ namespace vicinal::server {
 struct ConnectionCounts {
   int64_t open = 0, most = 0;
   int64_t refused_full = 0, refused_address = 0, refused_peer = 0;
+  int64_t hung_up = 0;  // because too many of their calls were refused
 };
 
 }  // namespace vicinal::server

@@ -13,6 +13,7 @@
 #include "server/log_limiter.h"
 #include "server/metrics/metrics.h"
 #include "server/open_calls.h"
+#include "server/refusals.h"
 #include "server/silence_watch.h"
 #include "server/workers.h"
 
@@ -32,8 +33,9 @@ struct Core {
   SilenceWatch& stalls;    // of streams to clients
   OpenCalls& open_calls;
   LogLimiter& unknown_callers;  // their lines in the log
-  bool client_certificates;     // the API's listener asks for them
-  EdgeCertificates* edge;       // null: there is no unix socket, whose metadata would be believed
+  Refusals& refusals;
+  bool client_certificates;  // the API's listener asks for them
+  EdgeCertificates* edge;    // null: there is no unix socket, whose metadata would be believed
 };
 
 }  // namespace vicinal::server

@@ -183,7 +183,7 @@ ABSL_FLAG(vicinal::server::DurationFlag, drain_timeout, std::chrono::seconds(25)
           "After the drain delay: how long calls in progress may take to finish.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age, std::chrono::hours(1),
           "Connections older than this are asked to reconnect, so that load is rebalanced; 0: never.");
-ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::minutes(10),
+ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::hours(1),
           "How long calls on such a connection may continue.");
 ABSL_FLAG(vicinal::server::DurationFlag, keepalive_time, std::chrono::seconds(30),
           "Idle time of a connection with open calls after which the server sends a keepalive ping; the connection is "

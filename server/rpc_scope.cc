@@ -39,6 +39,7 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
   core_.metrics.BeginCall(method);
   const bool open = core_.drain.Enter();
   admitted_ = OrOutOfMemory([&] { return ReadMetadata(); });
+  if (admitted_.code() == StatusCode::kUnauthenticated) core_.refusals.Count(PeerName(context_->peer()));
   if (!open) admitted_ = Drain::Refusal();
   if (!admitted_.ok()) return;
   admitted_ = core_.open_calls.Enter();

@@ -139,7 +139,8 @@ RpcServer::RpcServer(const Config& config, Core& core)
       health_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
       health_only_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
       health_service_(MakeHealthService(core, health_, health_places_)),
-      health_only_service_(MakeHealthService(core, health_, health_only_places_)) {}
+      health_only_service_(MakeHealthService(core, health_, health_only_places_)),
+      unknown_methods_(core.refusals) {}
 RpcServer::~RpcServer() = default;
 
 Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
@@ -171,6 +172,7 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
   if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   builder.RegisterService(health_service_.get());
   for (const auto& service : services) builder.RegisterService(service.get());
+  builder.RegisterCallbackGenericService(&unknown_methods_);
   std::vector<Acceptor::Listener> listeners;
   if (!config.grpc_listen.empty()) {
     const auto take =
@@ -198,6 +200,11 @@ StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core
   std::unique_ptr<RpcServer> server(new RpcServer(config, core));
   VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config, &core.log));
   VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services));
+  // An address that may have all connections is a proxy's, with many clients on each of them.
+  if (config.limits.max_connections_per_address > 0 &&
+      config.limits.max_connections_per_address < config.limits.max_connections) {
+    core.refusals.Ends([door = server->door_.get()](const std::vector<std::string>& peers) { door->HangUp(peers); });
+  }
   for (Acceptor* const door : {server->health_door_.get(), server->door_.get()}) {
     if (door != nullptr) door->Start();
   }

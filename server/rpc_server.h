@@ -16,6 +16,7 @@
 #include "server/core.h"
 #include "server/health_states.h"
 #include "server/services/health_service.h"
+#include "server/services/unknown_methods.h"
 
 namespace grpc {
 class Server;
@@ -59,6 +60,7 @@ class RpcServer {
   HealthStates health_;
   HealthPlaces health_places_, health_only_places_;  // of the API's listeners, and of that with nothing else
   const std::unique_ptr<grpc::Service> health_service_, health_only_service_;
+  UnknownMethods unknown_methods_;
   std::unique_ptr<grpc::Server> calls_, health_only_;
   std::unique_ptr<Acceptor> door_, health_door_;
   std::string address_, health_address_;

@@ -143,6 +143,7 @@ struct Server::Impl {
   std::unique_ptr<SilenceWatch> silences, stalls;
   std::unique_ptr<OpenCalls> open_calls;
   LogLimiter unknown_callers{clock, kUnknownCallers, kUnknownCallersLines};
+  Refusals refusals{clock, &log};
   std::unique_ptr<Workers> workers;   // finished uploads, explanations
   std::unique_ptr<Workers> encoders;  // large replies: never behind an upload
   std::unique_ptr<Workers> tuners;    // calls that wait for tuning: before them, nothing else may wait
@@ -214,7 +215,7 @@ void Server::Impl::StartHandlers() {
       *engine, *inference_handler, config.limits, [this] { return IsReady(); }, &clock);
   metrics->SetSource([this] { return Snapshot(); });
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
-                    *open_calls, unknown_callers, !config.tls_client_ca_file.empty(),
+                    *open_calls, unknown_callers, refusals, !config.tls_client_ca_file.empty(),
                     config.edge_listen.empty() ? nullptr : &edge});
   services.push_back(MakeGraphService(*core, *graph_handler));
   services.push_back(MakeModelService(*core, *model_handler));

@@ -13,6 +13,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
+#include "server/call_log.h"
 #include "server/errors.h"
 #include "server/services/method_service.h"
 
@@ -53,15 +54,19 @@ grpc::ByteBuffer ReplyOf(char status) {
 // What both methods begin with: a place, and the message.
 class HealthReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  HealthReactor(OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context, const char* method)
-      : states_(states), calls_(calls), context_(context), method_(method) {}
+  HealthReactor(Core& core, OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context,
+                const char* method)
+      : states_(states), core_(core), calls_(calls), context_(context), method_(method) {}
   ~HealthReactor() override {
     if (has_place_) calls_.Leave();
   }
 
   void Begin() {
     const Status entered = calls_.Enter();
-    if (!entered.ok()) return Finish(ToGrpc(entered));
+    if (!entered.ok()) {
+      core_.refusals.Count(PeerName(context_->peer()));
+      return Finish(ToGrpc(entered));
+    }
     has_place_ = true;
     ticket_ = calls_.Await([this](const Status& why) { Finish(ToGrpc(why)); });
     StartRead(&request_);
@@ -91,6 +96,7 @@ class HealthReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
   grpc::ByteBuffer reply_;
 
  private:
+  Core& core_;
   OpenCalls& calls_;
   grpc::CallbackServerContext* const context_;
   const char* const method_;
@@ -101,8 +107,8 @@ class HealthReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
 class CheckReactor final : public HealthReactor {
  public:
-  CheckReactor(OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context)
-      : HealthReactor(calls, states, context, kCheck) {}
+  CheckReactor(Core& core, OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context)
+      : HealthReactor(core, calls, states, context, kCheck) {}
 
  private:
   void Start(const std::string& service) override {
@@ -116,8 +122,8 @@ class CheckReactor final : public HealthReactor {
 // The state at once, and after each change, until the client goes.
 class HealthWatchReactor final : public HealthReactor {
  public:
-  HealthWatchReactor(OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context)
-      : HealthReactor(calls, states, context, kWatch) {}
+  HealthWatchReactor(Core& core, OpenCalls& calls, HealthStates& states, grpc::CallbackServerContext* context)
+      : HealthReactor(core, calls, states, context, kWatch) {}
   ~HealthWatchReactor() override { states_.Forget(watch_); }
 
   void OnWriteDone(bool ok) override {
@@ -180,10 +186,11 @@ class HealthWatchReactor final : public HealthReactor {
 
 std::unique_ptr<grpc::Service> MakeHealthService(Core& core, HealthStates& states, HealthPlaces& places) {
   auto service = std::make_unique<MethodService>(core);
-  service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(
-      kCheck, [&](grpc::CallbackServerContext* context) { return new CheckReactor(places.checks, states, context); });
+  service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(kCheck, [&](grpc::CallbackServerContext* context) {
+    return new CheckReactor(core, places.checks, states, context);
+  });
   service->AddStream<grpc::ByteBuffer, grpc::ByteBuffer>(kWatch, [&](grpc::CallbackServerContext* context) {
-    return new HealthWatchReactor(places.watches, states, context);
+    return new HealthWatchReactor(core, places.watches, states, context);
   });
   return service;
 }

@@ -501,6 +501,12 @@ class ServerBehindTest(EdgeTest):
         trailers = dict(caught.exception.trailing_metadata())
         self.assertIn(b"NOT_FOUND", trailers["grpc-status-details-bin"])
 
+    def test_refused_calls_of_one_client_do_not_end_the_edges_connection(self):
+        # As many as end the connection of a client without an edge.
+        for _ in range(1_100):
+            self.expect(CODE.UNIMPLEMENTED, self.tls, "/no.such.Service/Method")
+        self.assertIn("\nvicinal_connections_hung_up_total 0\n", self.server.scrape())
+
     def test_uploads(self):
         reply = self.graphs.UploadGraph(self.upload_messages("small", "upload-one"), metadata=(BEARER,), timeout=20)
         self.assertEqual(reply.graph.name, "small")

@@ -75,6 +75,15 @@ class Peer {
     ASSERT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&source), sizeof(source)), 0);
     ASSERT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&target), sizeof(target)), 0);
   }
+  // As the server sees it.
+  std::string Name() const {
+    sockaddr_in here = {};
+    socklen_t size = sizeof(here);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&here), &size), 0);
+    char host[INET_ADDRSTRLEN] = {};
+    inet_ntop(AF_INET, &here.sin_addr, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(here.sin_port));
+  }
   // Waits until the other side hangs up.
   bool IsSentAway() const {
     char byte = 0;
@@ -158,6 +167,24 @@ TEST_F(AcceptorTest, BeyondTheCapIsSentAwayUntilThereIsRoom) {
   four.Connect(port_);
   EXPECT_TRUE(Opens(2));
   EXPECT_TRUE(Eventually([&] { return taken_.count() == 2; }));
+}
+
+TEST_F(AcceptorTest, HangsUpOnThosePeersAlone) {
+  ASSERT_NO_FATAL_FAILURE(Start(8));
+  Peer stays, goes;
+  stays.Connect(port_);
+  goes.Connect(port_, "127.0.0.2");
+  ASSERT_TRUE(Opens(2));
+  acceptor_->HangUp({"127.0.0.2:1", goes.Name(), "[::1]:80", ""});
+  EXPECT_TRUE(goes.IsSentAway());
+  ASSERT_TRUE(Opens(1));
+  EXPECT_EQ(acceptor_->Counts().hung_up, 1);
+  // A name of a connection that has closed is nobody's.
+  acceptor_->HangUp({goes.Name()});
+  Peer last;
+  last.Connect(port_);
+  ASSERT_TRUE(Opens(2));
+  EXPECT_EQ(acceptor_->Counts().hung_up, 1);
 }
 
 TEST_F(AcceptorTest, OneAddressHasItsOwnCap) {
