@@ -181,11 +181,10 @@ class EngineImpl final : public Engine {
   }
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                           int64_t reserved_bytes) override {
+                                           const GivenTensors& given) override {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
-    const StatusOr<FeatureSetHandle> set =
-        graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, reserved_bytes);
+    const StatusOr<FeatureSetHandle> set = graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, given);
     if (!set.ok()) return WithRetry(set.status());
     answers_.PurgeStale();
     if (durable_ != nullptr) durable_->FeaturesPublished(*set);

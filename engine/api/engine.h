@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/given_tensors.h"
 #include "engine/api/graph_picture.h"
 #include "engine/api/order_kind.h"
 #include "engine/api/requests.h"
@@ -121,11 +122,11 @@ class Engine {
   virtual StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                              std::function<void()> on_change) = 0;
 
-  // Validates, permutes and publishes on the calling thread. `reserved_bytes`: what the caller keeps reserved for the
-  // tensors meanwhile (ReserveOptions::own_bytes); tensors beyond that are counted here.
+  // Validates, permutes and publishes on the calling thread. Of tensors that are `given`, dense ones are taken on a
+  // CPU; others stay with the caller, with what it has reserved for them. Tensors that are not given are counted here.
   virtual StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                                    const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                   int64_t reserved_bytes = 0) = 0;
+                                                   const GivenTensors& given = {}) = 0;
   virtual Status DeleteFeatures(const std::string& graph, const std::string& name) = 0;
 
   // --- models ---

@@ -2,6 +2,9 @@
 // Feature matrices out of their tensors, dense or CSR, and their rows in another order. Invariant: HostFeatures that
 // are returned hold finite values and, when sparse, a CSR with unique ascending columns, without values where all
 // are 1. O(entries).
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -176,6 +179,54 @@ void WriteRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float
   const int64_t count = x.shape[0], cols = x.shape[1];
   for (int64_t r = 0; r < count; ++r) {
     DecodeFloats(x, r * cols, cols, rows + (new_of_old.empty() ? r : new_of_old[r]) * cols);
+  }
+}
+
+namespace {
+
+// Elements that TakeRows copies, or carries, at once.
+constexpr int64_t kBlock = kTakeRowsBytes / 4 / static_cast<int64_t>(sizeof(float));
+
+// Gives the whole pages of [begin, end) back to the system. Returns where the rest begins.
+const char* ReleasePages(const char* begin, const char* end) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t from = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t to = reinterpret_cast<uintptr_t>(end) / page * page;
+  if (from >= to) return begin;
+  madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
+  return reinterpret_cast<const char*>(to);
+}
+
+// Row r goes to new_of_old[r], in columns [begin, end): each row is carried to its place, and the one that was there
+// carried on.
+void PermuteInPlace(const std::vector<NodeId>& new_of_old, int64_t cols, int64_t begin, int64_t end, float* rows) {
+  std::vector<bool> placed(new_of_old.size());
+  std::vector<float> carried(static_cast<size_t>(end - begin));
+  for (size_t start = 0; start < new_of_old.size(); ++start) {
+    if (placed[start] || new_of_old[start] == static_cast<NodeId>(start)) continue;
+    std::copy_n(rows + static_cast<int64_t>(start) * cols + begin, end - begin, carried.begin());
+    size_t row = start;
+    do {
+      row = static_cast<size_t>(new_of_old[row]);
+      std::swap_ranges(carried.begin(), carried.end(), rows + static_cast<int64_t>(row) * cols + begin);
+      placed[row] = true;
+    } while (row != start);
+  }
+}
+
+}  // namespace
+
+void TakeRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float* rows) {
+  const int64_t cols = x.shape[1], count = x.shape[0] * cols;
+  const char* kept = x.bytes.data();
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(count, begin + kBlock);
+    DecodeFloats(x, begin, end - begin, rows + begin);
+    kept = ReleasePages(kept, x.bytes.data() + end * SizeOf(x.dtype));
+  }
+  if (new_of_old.empty()) return;
+  for (int64_t begin = 0; begin < cols; begin += kBlock) {
+    PermuteInPlace(new_of_old, cols, begin, std::min(cols, begin + kBlock), rows);
   }
 }
 

@@ -51,6 +51,12 @@ StatusOr<DenseShape> CheckDenseFeatures(const FeatureTensors& tensors, int64_t e
 // that is empty.
 void WriteRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float* rows);
 
+// Likewise, and gives the memory of `x` back to the system as it is read: together they take little more than one of
+// them, at most kTakeRowsBytes and a bit per row. `x` reads as zeros afterwards, in part. REQUIRES: it lies in private
+// memory that can be written, and nobody needs it any more.
+inline constexpr int64_t kTakeRowsBytes = int64_t{4} << 20;
+void TakeRows(const TensorView& x, const std::vector<NodeId>& new_of_old, float* rows);
+
 // Row new_of_old[r] of the result is row r of `features`.
 HostFeatures PermuteRows(const HostFeatures& features, const std::vector<NodeId>& new_of_old);
 

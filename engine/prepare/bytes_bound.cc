@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/graph/adjacency.h"
+#include "engine/graph/validate.h"
 #include "engine/prepare/measure_orders.h"
 #include "engine/prepare/measure_tuned_orders.h"
 #include "engine/prepare/prepare.h"
@@ -112,6 +113,16 @@ GraphSizes SizesOf(const GraphSource& source) {
           {SizeOfTensor(source.x), SizeOfTensor(source.x_indptr), SizeOfTensor(source.x_indices),
            SizeOfTensor(source.x_values)},
           source.order};
+}
+
+bool CanTake(const FeatureSizes& sizes, DeviceKind device) {
+  return sizes.dense.has_value() && device == DeviceKind::kCpu;
+}
+
+int64_t TakenFeaturesBytesBound(const FeatureSizes& sizes) {
+  const int64_t kept = std::max(KeptBytes(sizes), TensorBytes(sizes));
+  // A bit per row, of which there are no more than elements.
+  return kept + kept / 32 + kTakeRowsBytes;
 }
 
 int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes) {

@@ -63,8 +63,10 @@ Status GraphUploads::CheckGraphFits(const GraphSizes& sizes, bool replace) const
 }
 
 Status GraphUploads::CheckFeaturesFit(const FeatureSizes& sizes, bool replace) const {
-  const Status status = parts_.budget->Check(FeaturePreparationBytesBound(sizes, parts_.device->kind(), 0),
-                                             "preparing the feature set", {.replace = replace});
+  const DeviceKind device = parts_.device->kind();
+  const Status status = parts_.budget->Check(
+      CanTake(sizes, device) ? TakenFeaturesBytesBound(sizes) : FeaturePreparationBytesBound(sizes, device, 0),
+      "preparing the feature set", {.replace = replace});
   return IsRefusedForGood(status) ? status : OkStatus();
 }
 
@@ -141,15 +143,23 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
 
 StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, const std::string& name,
                                                      const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                     int64_t reserved_bytes) try {
+                                                     const GivenTensors& given) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
   const std::string what = absl::StrCat("feature set '", name, "'");
-  VICINAL_ASSIGN_OR_RETURN(
-      Reservation memory,
-      parts_.budget->Reserve(Account::kPreparing,
-                             FeaturePreparationBytesBound(SizesOf(tensors), parts_.device->kind(), reserved_bytes),
-                             what, {.replace = replace, .own_bytes = reserved_bytes}));
-  VICINAL_ASSIGN_OR_RETURN(auto matrix, PrepareFeatures(tensors, *handle.graph, *parts_.device));
+  const DeviceKind device = parts_.device->kind();
+  const FeatureSizes sizes = SizesOf(tensors);
+  const bool take = given.memory != nullptr && CanTake(sizes, device);
+  const int64_t reserved = given.memory != nullptr ? given.memory->bytes() : 0;
+  ReserveOptions options = {.replace = replace, .own_bytes = take ? 0 : reserved};
+  if (take) options.consumed = given.memory;
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
+                           parts_.budget->Reserve(Account::kPreparing,
+                                                  take ? TakenFeaturesBytesBound(sizes)
+                                                       : FeaturePreparationBytesBound(sizes, device, reserved),
+                                                  what, options));
+  if (take) *given.taken = true;
+  VICINAL_ASSIGN_OR_RETURN(auto matrix, take ? TakeFeatures(tensors, *handle.graph, *parts_.device)
+                                             : PrepareFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/api/given_tensors.h"
 #include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -51,7 +52,7 @@ class GraphUploads {
   // As Engine::PutFeatures.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
                                          const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                         int64_t reserved_bytes);
+                                         const GivenTensors& given);
 
  private:
   void Prepare(GraphSource source, AutoOrders among, Reservation memory, int64_t version, bool stopping);

@@ -33,6 +33,7 @@ FeatureTensors FeaturesOf(const GraphSource& source) {
 // Features on their way to the device: dense ones checked, but still in their tensor; sparse ones assembled.
 struct Features {
   std::optional<HostTensor> owned;  // the tensor's bytes, of an upload that gave them away
+  bool given = false;               // so are the bytes that `dense` views
   std::optional<TensorView> dense;  // [N, F], a view of `owned` or of the caller's
   std::optional<HostFeatures> sparse;
 };
@@ -128,8 +129,9 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> UploadFeatures(Features features,
   if (features.dense) {
     // Where they lie now: a short text moves with its owner.
     const TensorView x = features.owned ? features.owned->view() : *features.dense;
+    const bool take = (features.owned || features.given) && device.kind() == DeviceKind::kCpu;
     return FeatureMatrix::FillDense(x.shape[0], x.shape[1], device, [&](float* rows) {
-      WriteRows(x, new_of_old, rows);
+      (take ? TakeRows : WriteRows)(x, new_of_old, rows);
       return OkStatus();
     });
   }
@@ -180,6 +182,13 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
 StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
                                                                const PreparedGraph& graph, Device& device) {
   VICINAL_ASSIGN_OR_RETURN(Features features, Check(tensors, graph.num_nodes()));
+  return UploadFeatures(std::move(features), graph.parts().permutation, device);
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors& tensors, const PreparedGraph& graph,
+                                                            Device& device) {
+  VICINAL_ASSIGN_OR_RETURN(Features features, Check(tensors, graph.num_nodes()));
+  features.given = true;
   return UploadFeatures(std::move(features), graph.parts().permutation, device);
 }
 

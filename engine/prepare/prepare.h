@@ -37,13 +37,17 @@ struct PreparedUpload {
 // Runs all stages on the calling thread: assemble (checks each id and weight, builds the edge list), validate (checks
 // features against the graph), csr, renumber, profile, publish (features into execution order and onto the device).
 // Frees the tensors of `source` as early as possible: dense features only once their rows have been written to where
-// they stay, which takes no other copy on a CPU. CANCELLED if given up.
+// they stay, and page by page meanwhile on a CPU. CANCELLED if given up.
 StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const PrepareContext& context);
 
 // Features for a prepared graph: validates them and puts them in execution order onto the device; dense ones in one
 // step.
 StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTensors& tensors,
                                                                const PreparedGraph& graph, Device& device);
+
+// Likewise, and takes the bytes of the tensors (TakeRows). REQUIRES: CanTake.
+StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors& tensors, const PreparedGraph& graph,
+                                                            Device& device);
 
 // A batch of small graphs as sent; views. `ptr` int64 [G + 1]: the first node of each graph, then the number of nodes.
 struct BatchTensors {
@@ -67,6 +71,11 @@ int64_t AssembledBytesBound(const FeatureTensors& tensors);
 // Sizes of tensors that are there.
 FeatureSizes SizesOf(const FeatureTensors& tensors);
 GraphSizes SizesOf(const GraphSource& source);
+
+// Whether TakeFeatures can make features of those tensors: dense ones, on a CPU.
+bool CanTake(const FeatureSizes& sizes, DeviceKind device);
+// Upper bound of the host bytes of TakeFeatures, with the tensors.
+int64_t TakenFeaturesBytesBound(const FeatureSizes& sizes);
 
 // Upper bound of the host bytes of PrepareFeatures, with as much of the tensors as exceeds `reserved_bytes`.
 int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes);

@@ -157,7 +157,7 @@ Status GraphHandler::RefreshFeatures(v1::UploadFeaturesResponse* response) const
   return OkStatus();
 }
 
-Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,
+Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content,
                                   v1::UploadFeaturesResponse* response) {
   FeatureTensors tensors;
   tensors.dense = content.Look("x");
@@ -166,10 +166,10 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, const Uplo
   tensors.values = content.Look("x_values");
   tensors.feature_count = spec.feature_count();
   tensors.source_digest = spec.source_digest();
-  // The tensors stay in the upload until the features are made, so that a client may try again.
+  // Tensors that are not taken stay in the upload until the features are made, so that a client may try again.
   VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
                            engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),
-                                               content.memory.bytes()));
+                                               {&content.memory, &content.taken}));
   *response->mutable_feature_set() = ToProto(set);
   return OkStatus();
 }

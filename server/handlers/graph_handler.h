@@ -53,8 +53,7 @@ class GraphHandler {
   Status AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes, int64_t disk_bytes) const;
   StatusOr<UploadStore::Hold> BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec);
   Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
-  Status MakeFeatures(const v1::UploadFeaturesSpec& spec, const UploadContent& content,
-                      v1::UploadFeaturesResponse* response);
+  Status MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content, v1::UploadFeaturesResponse* response);
   Status RefreshFeatures(v1::UploadFeaturesResponse* response) const;
 
   Engine& engine_;

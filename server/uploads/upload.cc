@@ -24,14 +24,6 @@ Status SendAgain(const char* reason, const std::string& message, const std::stri
 
 Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; start it again"); }
 
-// Makes room for `size` more bytes: doubles it, but never beyond the manifest's size. A manifest alone allocates
-// nothing.
-void Grow(std::string* bytes, int64_t size, int64_t declared) {
-  const int64_t needed = static_cast<int64_t>(bytes->size()) + size;
-  const int64_t capacity = static_cast<int64_t>(bytes->capacity());
-  if (needed > capacity) bytes->reserve(static_cast<size_t>(std::min(declared, std::max(needed, 2 * capacity))));
-}
-
 }  // namespace
 
 UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservation memory)
@@ -92,7 +84,9 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
                      tensor.name, received);
   }
   VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the received part of the upload"));
-  Grow(&content_.bytes[i], size, tensor.size_bytes);
+  // Addresses for all of the tensor, with its first bytes: what arrives is never moved, and pages that nothing was
+  // written to are not in memory. A manifest alone allocates nothing.
+  content_.bytes[i].reserve(static_cast<size_t>(tensor.size_bytes));
   content_.bytes[i].append(chunk.data());
   received += size;
   return size;

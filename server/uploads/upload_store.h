@@ -31,7 +31,7 @@ struct UploadContent {
   // The reservation of all received bytes. A caller that takes all tensors may take it, too.
   Reservation memory;
   std::vector<std::string> bytes;  // of each tensor
-  bool taken = false;              // set by Take
+  bool taken = false;              // some tensor is gone: the upload cannot be finished again
 
   // Moves the tensor out; nullopt if the manifest does not have it. The upload can then not be finished again.
   std::optional<HostTensor> Take(std::string_view name);

@@ -98,7 +98,7 @@ class FakeEngine : public Engine {
     return NotFound("graph", name);
   }
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&,
-                                           bool, int64_t, int64_t) override {
+                                           bool, int64_t, const GivenTensors&) override {
     MutexLock lock(&mutex_);
     ++puts;
     if (!fail_put.ok()) return fail_put;

@@ -2,7 +2,12 @@
 // Feature matrices out of tensors, dense and CSR; each fault is named; permuted rows against a plain lookup.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "engine/graph/validate.h"
 #include "tests/engine/graph/graph_testing.h"
@@ -101,6 +106,40 @@ TEST(WriteRows, ConvertsAndPermutes) {
   EXPECT_EQ(rows, (std::vector<float>{1.0f, -0.5f, 0.0f, 65504.0f, 2.0f, 3.0f}));
   WriteRows(half.view(), {2, 0, 1}, rows.data());
   EXPECT_EQ(rows, (std::vector<float>{0.0f, 65504.0f, 2.0f, 3.0f, 1.0f, -0.5f}));
+}
+
+std::vector<NodeId> SomeOrder(int64_t count, unsigned seed) {
+  std::vector<NodeId> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return order;
+}
+
+TEST(TakeRows, WritesWhatWriteRowsDoes) {
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1}, {5, 0}, {3, 400'000}, {2, 262'145}, {1000, 7}, {40'000, 33}};
+  for (const auto& [rows, cols] : shapes) {
+    for (const DataType type : {DataType::kFloat32, DataType::kFloat16}) {
+      HostTensor x = {type, {rows, cols}, std::string(static_cast<size_t>(rows * cols * SizeOf(type)), '\0')};
+      std::mt19937 random(static_cast<unsigned>(rows + cols));
+      // Small exponents: any such bytes are finite numbers.
+      for (char& byte : x.bytes) byte = static_cast<char>(random() & 0x3f);
+      for (const std::vector<NodeId>& order : {std::vector<NodeId>(), SomeOrder(rows, 1), SomeOrder(rows, 2)}) {
+        std::vector<float> expected(static_cast<size_t>(rows * cols), NAN), taken = expected;
+        WriteRows(x.view(), order, expected.data());
+        HostTensor given = x;
+        TakeRows(given.view(), order, taken.data());
+        EXPECT_EQ(taken, expected) << rows << " x " << cols;
+      }
+    }
+  }
+}
+
+TEST(TakeRows, GivesTheMemoryBackAsItReads) {
+  constexpr int64_t kRows = 4096, kCols = 1024, kBytes = kRows * kCols * 4;
+  HostTensor x = {DataType::kFloat32, {kRows, kCols}, std::string(kBytes, '\1')};
+  std::vector<float> rows(kRows * kCols);
+  TakeRows(x.view(), {}, rows.data());
+  EXPECT_EQ(std::count(x.bytes.begin(), x.bytes.end(), '\1') * 1000 / kBytes, 0) << "but for the ends";
 }
 
 TEST(AssembleFeatures, TakesCsr) {

@@ -141,6 +141,13 @@ TEST(PreparationBytesBound, CoversABatchAndFeatures) {
   EXPECT_EQ(FeaturePreparationBytesBound(SizesOf(tensors), DeviceKind::kCpu, 0), 16'000 + kept);
   EXPECT_EQ(FeaturePreparationBytesBound(SizesOf(tensors), DeviceKind::kCpu, 16'000), kept);
   EXPECT_EQ(FeaturePreparationBytesBound(SizesOf(tensors), DeviceKind::kCuda, 16'000), 2 * kept);
+  // Given away, they are in memory once.
+  EXPECT_TRUE(CanTake(SizesOf(tensors), DeviceKind::kCpu));
+  EXPECT_FALSE(CanTake(SizesOf(tensors), DeviceKind::kCuda));
+  EXPECT_GE(TakenFeaturesBytesBound(SizesOf(tensors)), kept);
+  FeatureSizes large;
+  large.dense = TensorSize{DataType::kFloat32, 200'000'000};
+  EXPECT_LE(TakenFeaturesBytesBound(large), 211'000'000);
 }
 
 TEST(PreparationBytesBound, SurvivesMadeUpSizes) {
