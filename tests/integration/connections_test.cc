@@ -110,7 +110,9 @@ TEST_F(ConnectionsTest, RecoversWhenDescriptorsReturn) {
   EXPECT_TRUE(Eventually([&] { return Readiness() == "NOT_SERVING"; }));
   EXPECT_TRUE(client_->ListGraphs().ok());
   ASSERT_EQ(prlimit(server_->pid(), RLIMIT_NOFILE, &before, nullptr), 0);
+  const auto returned = std::chrono::steady_clock::now();
   EXPECT_TRUE(Eventually([&] { return IsWelcome(server_->grpc_address()); }));
+  EXPECT_LT(std::chrono::steady_clock::now() - returned, std::chrono::seconds(1));
   EXPECT_TRUE(Eventually([&] { return Readiness() == "SERVING"; }));
   idle.reset();
   EXPECT_TRUE(Eventually([&] { return Scraped("vicinal_connections 1"); }));

@@ -141,6 +141,7 @@ const std::vector<Line>& Lines() {
                                                          {"graph explain g --model m --verbose"},
                                                          {"graph tune g"},
                                                          {"graph tune g --show --verbose"},
+                                                         {"graph tune g --import imported"},
                                                          {"features upload x.npy --graph g --name f"},
                                                          {"features list --graph g"},
                                                          {"features delete f --graph g", false},
@@ -166,6 +167,7 @@ class HostileTest : public ::testing::Test {
     EXPECT_TRUE(WriteFile("e.txt", "0 1\n").ok());
     EXPECT_TRUE(WriteFile("m.json", "{}").ok());
     EXPECT_TRUE(WriteFile("w", "weights").ok());
+    EXPECT_TRUE(WriteFile("imported", "{}").ok());
     const std::vector<float> x(10, 1.0F);
     EXPECT_TRUE(WriteNpy("x.npy", MakeArray(x, {10, 1})).ok());
     const std::vector<int64_t> edges = {1, 1}, graphs = {0, 1};
@@ -250,6 +252,36 @@ TEST_F(HostileTest, ErrorsOfEveryCommand) {
         EXPECT_THAT(err(), HasSubstr("owned")) << line.words;
       }
     }
+  }
+}
+
+TEST_F(HostileTest, ExportedDecisionsAreEscaped) {
+  server_.set_answer([](const std::string& path) { return Evil(path, 1); });
+  ASSERT_EQ(Vicinal("graph tune g --export -"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("owned"));
+  EXPECT_EQ(Dangerous(out() + err()), "");
+  ASSERT_EQ(Vicinal("graph tune g --export exported"), kExitOk) << err();
+  EXPECT_EQ(Dangerous(ReadFile("exported").value() + out() + err()), "");
+}
+
+// Load sends by itself, not through the client of the other commands.
+TEST_F(HostileTest, LoadShowsWhatItsCallsMetEscaped) {
+  const grpc::Status details = StatusWithDetails(grpc::StatusCode::INVALID_ARGUMENT, kEvil, kEvil, {{kEvil, kEvil}});
+  const grpc::Status evil(grpc::StatusCode::INVALID_ARGUMENT, kEvil, details.error_details());
+  const std::string line =
+      "load --graph g --model m --nodes 1 --calls 2 --duration 60 --warmup 0 --concurrency 1 --mix classify=1,embed=1";
+  for (const char* json : {"", " --json"}) {
+    server_.set_answer([](const std::string& path) { return Evil(path, 1); });
+    EXPECT_EQ(Vicinal(line + json), kExitOk) << err();
+    EXPECT_EQ(Dangerous(out() + err()), "");
+    server_.set_answer([=](const std::string& path) {
+      const bool call = path.ends_with("/Classify") || path.ends_with("/Embed");
+      return call ? HostileReply{{}, 0, evil} : Evil(path, 1);
+    });
+    EXPECT_EQ(Vicinal(line + json), kExitRefused) << err();
+    EXPECT_EQ(Dangerous(out() + err()), "");
+    EXPECT_THAT(out(), HasSubstr("owned"));
+    EXPECT_THAT(err(), HasSubstr("owned"));
   }
 }
 
