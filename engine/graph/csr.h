@@ -31,12 +31,14 @@ struct Csr {
 
 // CSR by target of `edges`: sources ascend within a row; edges with equal ends keep the order they were sent in
 // (kAddRemaining needs the last one). Count, prefix sum, scatter by source order: O(N + E), no comparison sort.
+// `sent` (null: not wanted) becomes the index in `edges` of each entry [E], for data that stays in the order sent.
 // REQUIRES: ids within [0, num_nodes).
-Csr BuildCsrByTarget(const EdgeList& edges);
+Csr BuildCsrByTarget(const EdgeList& edges, std::vector<EdgeId>* sent = nullptr);
 
 // The same graph with node v called new_of_old[v]; rows and columns are renamed, and each row is sorted again (stably).
-// REQUIRES: new_of_old is a permutation of [0, N).
-Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old);
+// `sent` (null: none) is that of `csr`, and becomes that of the result. REQUIRES: new_of_old is a permutation of [0,
+// N).
+Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, std::vector<EdgeId>* sent = nullptr);
 
 // The transpose without values: row s lists the targets of s's out-edges, ascending. O(N + E).
 Csr TransposePattern(const Csr& csr);

@@ -28,6 +28,12 @@ SortedEdges SortByTarget(const EdgeList& edges, const std::vector<NodeId>& name)
   return sorted;
 }
 
+// `sent` is the edge of each entry.
+void ExpectTraces(const std::vector<EdgeId>& sent, const SortedEdges& sorted) {
+  ASSERT_EQ(sent.size(), sorted.size());
+  for (size_t k = 0; k < sent.size(); ++k) EXPECT_EQ(sent[k], std::get<2>(sorted[k]));
+}
+
 void ExpectHolds(const Csr& csr, const EdgeList& edges, const SortedEdges& sorted) {
   ASSERT_EQ(csr.num_rows, edges.num_nodes);
   ASSERT_EQ(csr.num_cols, edges.num_nodes);
@@ -59,7 +65,11 @@ TEST(Csr, HoldsTheEdgesSortedStably) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
-    ExpectHolds(BuildCsrByTarget(edges), edges, SortByTarget(edges, Identity(edges.num_nodes)));
+    const SortedEdges sorted = SortByTarget(edges, Identity(edges.num_nodes));
+    ExpectHolds(BuildCsrByTarget(edges), edges, sorted);
+    std::vector<EdgeId> sent;
+    ExpectHolds(BuildCsrByTarget(edges, &sent), edges, sorted);
+    ExpectTraces(sent, sorted);
   }
 }
 
@@ -68,7 +78,12 @@ TEST(Csr, RenumbersRowsAndColumnsStably) {
     SCOPED_TRACE(seed);
     const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
     const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, seed);
-    ExpectHolds(RenumberCsr(BuildCsrByTarget(edges), name), edges, SortByTarget(edges, name));
+    const SortedEdges sorted = SortByTarget(edges, name);
+    ExpectHolds(RenumberCsr(BuildCsrByTarget(edges), name), edges, sorted);
+    std::vector<EdgeId> sent;
+    const Csr as_sent = BuildCsrByTarget(edges, &sent);
+    ExpectHolds(RenumberCsr(as_sent, name, &sent), edges, sorted);
+    ExpectTraces(sent, sorted);
   }
 }
 
