@@ -73,6 +73,7 @@ void SetServing(const ServingGraph& serving, v1::Graph* graph) {
   graph->set_pinned(serving.pinned);
   graph->set_resident(serving.resident);
   graph->set_weighted(serving.weighted);
+  graph->set_edge_feature_width(serving.edge_feature_width);
   graph->set_reorder(ToProto(serving.requested_order));
   graph->set_order(std::string(ToString(serving.order)));
   graph->set_numerics_revision(serving.numerics_revision);
@@ -338,6 +339,7 @@ v1::Model ToProto(const ModelResource& model) {
   out.set_graph_level(model.graph_level);
   out.set_multi_label(model.multi_label);
   out.set_uses_edge_weight(model.uses_edge_weight);
+  out.set_edge_feature_width(model.edge_feature_width);
   for (const LayerInfo& layer : model.layers) {
     v1::Layer* entry = out.add_layers();
     entry->set_name(layer.name);

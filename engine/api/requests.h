@@ -58,7 +58,7 @@ struct FeatureSizes {
 struct GraphSizes {
   int64_t node_count = 0;
   TensorSize edge_index;
-  std::optional<TensorSize> edge_weight;
+  std::optional<TensorSize> edge_weight, edge_attr;
   FeatureSizes features;
   OrderKind order = OrderKind::kAuto;
 };
@@ -152,7 +152,7 @@ struct GraphBatchRequest {
   int64_t model_version = 0;
   std::string incarnation;  // as InferenceRequest's
   TensorView ptr, edge_index;
-  std::optional<TensorView> edge_weight;
+  std::optional<TensorView> edge_weight, edge_attr;
   FeatureTensors features;
   ExecutionOptions options;
   AnswerCheck check_answer;
@@ -209,7 +209,8 @@ struct GraphSource {
   std::string name;
   int64_t node_count = 0;
   HostTensor edge_index;
-  std::optional<HostTensor> edge_weight;
+  std::optional<HostTensor> edge_weight;  // float32 [E]
+  std::optional<HostTensor> edge_attr;    // float32 [E, A]
   // The feature set `default`, if the upload includes it (see FeatureTensors).
   std::optional<HostTensor> x, x_indptr, x_indices, x_values;
   int64_t feature_count = 0;

@@ -65,6 +65,7 @@ struct ServingGraph {
   bool pinned = false;        // likewise
   bool resident = true;       // false: on disk only; the next request loads it
   bool weighted = false;
+  int64_t edge_feature_width = 0;  // 0: edges have no features
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;  // never kAuto
   int64_t numerics_revision = 0;       // of plans in the standard order of additions
@@ -117,7 +118,8 @@ struct ModelResource {
   int64_t class_count = 0;
   bool graph_level = false;  // ends in one row per graph
   bool multi_label = false;
-  bool uses_edge_weight = false;  // some layer needs a weighted graph
+  bool uses_edge_weight = false;   // some layer needs a weighted graph
+  int64_t edge_feature_width = 0;  // features that layers read of each edge; 0: none does
   std::vector<LayerInfo> layers;
   std::vector<std::string> outputs;  // names that ExecutionOptions::output takes
   int64_t parameter_count = 0;

@@ -99,6 +99,14 @@ struct AdjacencySpec {
   friend bool operator==(const AdjacencySpec&, const AdjacencySpec&) = default;
 };
 
+// The features of the self-loops that SelfLoops::kReplace adds.
+struct LoopFeatures {
+  bool mean = true;    // the mean of the node's in-edges from other nodes; 0 without any
+  float value = 0.0f;  // without `mean`: every feature
+
+  friend bool operator==(const LoopFeatures&, const LoopFeatures&) = default;
+};
+
 // The rows that a row of a step's output depends on.
 enum class Locality {
   kNode,           // the same row of the inputs

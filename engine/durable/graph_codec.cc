@@ -22,6 +22,7 @@ GraphMetadata MetadataOf(const PreparedGraph& graph) {
   metadata.node_count = graph.num_nodes();
   metadata.edge_count = graph.num_edges();
   metadata.weighted = graph.weighted();
+  metadata.edge_feature_width = graph.edge_feature_width();
   metadata.requested_order = parts.requested_order;
   metadata.order = parts.order;
   metadata.order_reason = parts.order_reason;
@@ -44,6 +45,9 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
   VICINAL_RETURN_IF_ERROR(file.Add("row_ptr", DataType::kInt64, nodes + 1, &csr.row_ptr));
   VICINAL_RETURN_IF_ERROR(file.Add("col", DataType::kInt32, edges, &csr.col));
   if (metadata.weighted) VICINAL_RETURN_IF_ERROR(file.Add("value", DataType::kFloat32, edges, &csr.value));
+  if (const int64_t width = parts->edge_feature_width = metadata.edge_feature_width; width > 0) {
+    VICINAL_RETURN_IF_ERROR(file.Add("edge_attr", DataType::kFloat32, edges, width, &parts->edge_attr));
+  }
   const bool renumbered = file.Has("new_of_old");
   if (renumbered) VICINAL_RETURN_IF_ERROR(file.Add("new_of_old", DataType::kInt32, nodes, &new_of_old));
   if (const state::Section* const blocks = file.Find("blocks"); blocks != nullptr) {
@@ -59,6 +63,9 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
   }
   if (!AreFinite(csr.value.data(), static_cast<int64_t>(csr.value.size()), pool)) {
     return file.Bad("value", "an edge weight is not finite");
+  }
+  if (!AreFinite(parts->edge_attr.data(), static_cast<int64_t>(parts->edge_attr.size()), pool)) {
+    return file.Bad("edge_attr", "a feature of an edge is not finite");
   }
   if (!parts->blocks.empty() && !AreOffsets(parts->blocks, nodes, pool)) {
     return file.Bad("blocks", "these are not the borders of blocks of nodes");
@@ -80,6 +87,10 @@ Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, cons
       {{"row_ptr", DataType::kInt64, {nodes + 1}}, BytesOf(parts.csr.row_ptr)},
       {{"col", DataType::kInt32, {edges}}, BytesOf(parts.csr.col)}};
   if (graph.weighted()) sections.push_back({{"value", DataType::kFloat32, {edges}}, BytesOf(parts.csr.value)});
+  if (graph.edge_feature_width() > 0) {
+    sections.push_back(
+        {{"edge_attr", DataType::kFloat32, {edges, graph.edge_feature_width()}}, BytesOf(parts.edge_attr)});
+  }
   if (!parts.permutation.is_identity()) {
     sections.push_back({{"new_of_old", DataType::kInt32, {nodes}}, BytesOf(parts.permutation.new_of_old())});
   }
@@ -96,7 +107,7 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest) {
   VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kGraphFile));
   const int64_t nodes = metadata.node_count, edges = metadata.edge_count;
-  const int64_t edge_bytes = metadata.weighted ? 8 : 4;
+  const int64_t edge_bytes = (metadata.weighted ? 8 : 4) + 4 * metadata.edge_feature_width;
   // Compared by division, so that no claim overflows.
   if (nodes > file.summary.bytes / 8 || edges > (file.summary.bytes - 8 * nodes) / edge_bytes) {
     return state::Damaged(state::Describe(manifest.id), "it has fewer bytes than its nodes and edges take");

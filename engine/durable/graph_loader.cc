@@ -42,6 +42,7 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
   serving.pinned = metadata.pinned;
   serving.resident = false;
   serving.weighted = metadata.weighted;
+  serving.edge_feature_width = metadata.edge_feature_width;
   serving.requested_order = metadata.requested_order;
   serving.order = metadata.order;
   serving.numerics_revision = metadata.numerics_revision;

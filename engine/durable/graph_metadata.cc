@@ -99,6 +99,7 @@ std::string EncodeGraphMetadata(const GraphMetadata& metadata) {
   GraphMembers(writer, metadata, text);
   writer("pinned", metadata.pinned);
   writer("source_digest", metadata.source_digest);
+  if (metadata.edge_feature_width > 0) writer("edge_feature_width", metadata.edge_feature_width);
   writer.Object("stages", [&](MetadataWriter& inner) {
     for (const StageTime& stage : metadata.stages) inner(stage.stage.c_str(), stage.seconds);
   });
@@ -114,6 +115,7 @@ StatusOr<GraphMetadata> ParseGraphMetadata(const state::Manifest& manifest) {
   // Format 1.0 of the first builds had neither.
   if (reader.Has("pinned")) reader("pinned", metadata.pinned);
   if (reader.Has("source_digest")) reader("source_digest", metadata.source_digest);
+  if (reader.Has("edge_feature_width")) reader("edge_feature_width", metadata.edge_feature_width);
   reader.Object("stages", [&](MetadataReader& inner) {
     for (const char* const name : kStageNames) {
       if (!inner.Has(name)) continue;
@@ -127,6 +129,9 @@ StatusOr<GraphMetadata> ParseGraphMetadata(const state::Manifest& manifest) {
   if (!requested.ok() || !order.ok() || *order == OrderKind::kAuto) reader.Fail("the order is not a known one");
   if (metadata.node_count < 1 || metadata.node_count > std::numeric_limits<NodeId>::max()) {
     reader.Fail("node_count is out of its range");
+  }
+  if (metadata.edge_feature_width < 0 || metadata.edge_feature_width > std::numeric_limits<NodeId>::max()) {
+    reader.Fail("edge_feature_width is out of its range");
   }
   if (metadata.profile.num_nodes != metadata.node_count || metadata.profile.num_edges != metadata.edge_count) {
     reader.Fail("the profile is that of another graph");

@@ -20,6 +20,7 @@ struct GraphMetadata {
   int64_t node_count = 0;
   int64_t edge_count = 0;
   bool weighted = false;
+  int64_t edge_feature_width = 0;  // 0: edges have no features
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;
   std::string order_reason;

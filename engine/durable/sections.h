@@ -46,10 +46,13 @@ class SectionSet {
   template <class T>
   Status Add(std::string_view name, DataType type, int64_t count, std::vector<T>* values) {
     VICINAL_ASSIGN_OR_RETURN(const state::Section* section, Get(name, type, {count}));
-    file_.Prefetch(*section);
-    values->resize(static_cast<size_t>(count));
-    targets_.push_back({section, values->data()});
-    return OkStatus();
+    return AddFound(*section, count, values);
+  }
+  // The same for a matrix. REQUIRES: rows * cols does not overflow.
+  template <class T>
+  Status Add(std::string_view name, DataType type, int64_t rows, int64_t cols, std::vector<T>* values) {
+    VICINAL_ASSIGN_OR_RETURN(const state::Section* section, Get(name, type, {rows, cols}));
+    return AddFound(*section, rows * cols, values);
   }
   // Reads and verifies all that was added.
   Status ReadAll(ThreadPool* pool) const { return file_.Read(targets_, pool); }
@@ -58,6 +61,14 @@ class SectionSet {
   Status Bad(std::string_view section, std::string_view problem) const;
 
  private:
+  template <class T>
+  Status AddFound(const state::Section& section, int64_t count, std::vector<T>* values) {
+    file_.Prefetch(section);
+    values->resize(static_cast<size_t>(count));
+    targets_.push_back({&section, values->data()});
+    return OkStatus();
+  }
+
   const std::string path_;
   const state::SectionFileReader& file_;
   std::vector<state::SectionFileReader::Target> targets_;

@@ -19,6 +19,7 @@ ServingGraph ServingOf(const PreparedGraph& graph) {
   serving.source_digest = parts.source_digest;
   serving.pinned = parts.pinned;
   serving.weighted = graph.weighted();
+  serving.edge_feature_width = graph.edge_feature_width();
   serving.requested_order = parts.requested_order;
   serving.order = parts.order;
   serving.numerics_revision = parts.numerics_revision;
@@ -75,6 +76,7 @@ ModelResource ResourceOf(const StoredModel& stored) {
   resource.graph_level = model.graph_level;
   resource.multi_label = model.multi_label;
   resource.uses_edge_weight = model.uses_edge_weight;
+  resource.edge_feature_width = model.edge_feature_width;
   resource.layers.assign(model.layers.begin(), model.layers.end());
   for (const NamedOutput& output : model.outputs) resource.outputs.push_back(output.name);
   resource.parameter_count = model.parameter_count;

@@ -50,6 +50,7 @@ StatusOr<MergedGraphs> MergeGraphs(const std::vector<const QueuedRequest*>& requ
   parts.numerics_revision = first.graph->parts().numerics_revision;
   parts.requested_order = parts.order = first.graph->parts().order;
   parts.order_reason = first.graph->parts().order_reason;
+  parts.edge_feature_width = first.graph->edge_feature_width();
   parts.csr.row_ptr = {0};
   parts.segments = {0};
   HostFeatures features;
@@ -62,6 +63,7 @@ StatusOr<MergedGraphs> MergeGraphs(const std::vector<const QueuedRequest*>& requ
     merged.first_graph.push_back(static_cast<int64_t>(parts.segments.size()) - 1);
     for (size_t g = 1; g < block.segments.size(); ++g) parts.segments.push_back(first_node + block.segments[g]);
     AppendBlock(block.csr.view(), first_node, first.graph->weighted(), &parts.csr);
+    parts.edge_attr.insert(parts.edge_attr.end(), block.edge_attr.begin(), block.edge_attr.end());
     AppendFeatures(*request->features, &features);
   }
   merged.first_graph.push_back(static_cast<int64_t>(parts.segments.size()) - 1);

@@ -76,15 +76,16 @@ StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& mode
   VICINAL_ASSIGN_OR_RETURN(const TensorView edge_index, Need(file, model, "edge_index"));
   VICINAL_ASSIGN_OR_RETURN(const TensorView x, Need(file, model, "x"));
   VICINAL_ASSIGN_OR_RETURN(const std::optional<TensorView> edge_weight, Find(file, "edge_weight"));
+  VICINAL_ASSIGN_OR_RETURN(const std::optional<TensorView> edge_attr, Find(file, "edge_attr"));
   if (model.graph_level) {
     VICINAL_ASSIGN_OR_RETURN(const TensorView ptr, Need(file, model, "ptr"));
     FeatureTensors tensors;
     tensors.dense = x;
-    return maker.MakeBatch({ptr, edge_index, edge_weight}, tensors, "");
+    return maker.MakeBatch({ptr, edge_index, edge_weight, edge_attr}, tensors, "");
   }
   if (x.shape.size() != 2)
     return Bad(absl::StrCat("the reference's 'x' has shape ", ShapeToString(x.shape), "; it must be [N, F]"));
-  return maker.MakeGraph(edge_index, edge_weight, x, clock);
+  return maker.MakeGraph({edge_index, x, edge_weight, edge_attr}, clock);
 }
 
 }  // namespace vicinal

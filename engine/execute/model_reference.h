@@ -26,7 +26,8 @@ struct ReferenceAnswers {
 // ...).
 StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const Model& model);
 
-// `edge_index`, `x`, optionally `edge_weight`, and `ptr` for a model of graphs. Codes as InlineGraphMaker's.
+// `edge_index`, `x`, optionally `edge_weight` and `edge_attr`, and `ptr` for a model of graphs. Codes as
+// InlineGraphMaker's.
 StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, const InlineGraphMaker& maker,
                                       const Clock& clock);
 

@@ -79,7 +79,7 @@ StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, 
   const Safetensors& file = *parsed;
   VICINAL_ASSIGN_OR_RETURN(const ReferenceAnswers answers, ReadReferenceAnswers(file, *model));
   VICINAL_ASSIGN_OR_RETURN(const InlineGraph graph, GraphOf(reference, file, *model));
-  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(*model, name, *graph.graph));
+  VICINAL_RETURN_IF_ERROR(CheckEdges(*model, name, *graph.graph));
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, ""));
   QueuedRequest request;
   request.key = {{}, {name}, {}, NewPrivateId()};

@@ -30,7 +30,8 @@ bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b) {
   if (a.brings_features || b.brings_features) return false;
   if (a.key.private_id == 0) return a.key == b.key && a.features == b.features;
   return BringsBatch(a) && BringsBatch(b) && a.model == b.model && a.key.options == b.key.options &&
-         a.graph->weighted() == b.graph->weighted() && SameForm(*a.features, *b.features);
+         a.graph->weighted() == b.graph->weighted() && a.graph->edge_feature_width() == b.graph->edge_feature_width() &&
+         SameForm(*a.features, *b.features);
 }
 
 ServedBy ServedByOf(const QueuedRequest& request) {

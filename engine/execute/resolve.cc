@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/base/strict_json.h"
 #include "engine/execute/selection.h"
+#include "engine/graph/edge_features.h"
 #include "engine/prepare/counted_features.h"
 
 namespace vicinal {
@@ -44,7 +45,9 @@ Status CheckIdsDigest(const std::string& required, const PreparedGraph& graph) {
 
 }  // namespace
 
-Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph) {
+Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph) {
+  VICINAL_RETURN_IF_ERROR(
+      CheckEdgeFeatureWidth(graph.edge_feature_width(), graph.num_edges(), model.edge_feature_width));
   if (!model.uses_edge_weight || graph.weighted() || graph.num_edges() == 0) return OkStatus();
   return FailedPrecondition(
       "EDGE_WEIGHT_MISSING",
@@ -136,7 +139,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   }
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
   VICINAL_RETURN_IF_ERROR(CheckSelection(request.nodes, handle.graph->num_nodes()));
-  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(model, request.model, *handle.graph));
+  VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *handle.graph));
   request.options.output = output->name;  // requests with and without the name have equal keys
   QueuedRequest resolved;
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
@@ -187,10 +190,11 @@ StatusOr<QueuedRequest> RequestResolver::ResolveBatch(GraphBatchRequest request)
   resolved.answer.width = output->width;
   resolved.answer.regression = model.regression;
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
-  VICINAL_ASSIGN_OR_RETURN(InlineGraph made,
-                           inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight},
-                                                    request.features, "graphs.features", model.feature_count));
-  VICINAL_RETURN_IF_ERROR(CheckEdgeWeights(model, request.model, *made.graph));
+  VICINAL_ASSIGN_OR_RETURN(
+      InlineGraph made,
+      inline_graphs_.MakeBatch({request.ptr, request.edge_index, request.edge_weight, request.edge_attr},
+                               request.features, "graphs.features", model.feature_count));
+  VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *made.graph));
   resolved.incarnation = incarnation_;
   resolved.key = {{}, {stored->name, stored->version}, std::move(request.options), NewPrivateId()};
   resolved.graph = std::move(made.graph);

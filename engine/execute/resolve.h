@@ -19,9 +19,9 @@ namespace vicinal {
 // The output of that name; empty means "logits". INVALID_ARGUMENT (OUTPUT_UNKNOWN) lists the model's outputs.
 StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& name);
 
-// FAILED_PRECONDITION (EDGE_WEIGHT_MISSING) when a layer reads edge weights and the graph has none: it would answer,
-// and be wrong. `name`: of the model.
-Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph);
+// FAILED_PRECONDITION when layers read of edges what the graph has not: EDGE_WEIGHT_MISSING (it would answer, and be
+// wrong), EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. `name`: of the model.
+Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph);
 
 // Thread-safe. What it looks at must outlive it.
 class RequestResolver {

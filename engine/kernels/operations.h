@@ -16,6 +16,20 @@ namespace vicinal {
 
 class AdjacencyLayout;
 
+// Features of the edges of an adjacency, in host memory: those of the graph as sent, [E, A] in the order of its CSR,
+// and of self-loops that were put in place of its own. Nothing of the size of the edges is derived or copied.
+struct EdgeFeaturesView {
+  int64_t width = 0;              // A; 0: edges have no features
+  const float* values = nullptr;  // [E, A]
+  CsrView sent;                   // the graph's edges [N, N]
+  // For adjacencies with one loop per node instead of those sent (SelfLoops::kReplace): row `node` of loop_values,
+  // whose rows begin loop_stride apart (0: all nodes have the same).
+  bool one_loop_each = false;
+  const float* loop_values = nullptr;
+  int64_t loop_stride = 0;
+  const int32_t* nodes = nullptr;  // node of each row of the adjacency [R]; null: row i is node i
+};
+
 // Fused into the store of every operation's result:
 // dst[i] = activation(scale * row_scale[i] * result[i] + bias + residual_scale * residual[i]).
 struct Epilogue {
@@ -73,6 +87,9 @@ struct AttentionProblem {
   int64_t heads = 1;       // K
   int64_t head_width = 1;  // C
   bool concat = true;
+  // Features of edges; they add to the scores of AttentionKind, with f_ij = e_ij W^T for the features e_ij [A]:
+  // kGat: f_ij[k], to the sum before leaky_relu; kGatV2: f_ij, likewise; kDot: f_ij, to key and to value.
+  int64_t edge_width = 0;  // A; 0: none
 };
 struct AttentionArgs {
   AttentionProblem problem;
@@ -86,14 +103,17 @@ struct AttentionArgs {
   const float* att = nullptr;  // kGatV2: [K*C]
   float negative_slope = 0.2f;
   float score_scale = 1.0f;  // kDot: 1 / sqrt(C)
-  MatrixView dst;            // [R, K*C] or [R, C]
+  EdgeFeaturesView edge;
+  const float* edge_weight = nullptr;  // with edge features: W^T, kGat: [A, K]; otherwise [A, K*C]
+  MatrixView dst;                      // [R, K*C] or [R, C]
   Epilogue epilogue;
 };
 
 // Generalised aggregation, FeatGraph's SpMM template (Hu et al., SC'20, section III). The message of an edge (j -> i)
-// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij). Message layers, if any, then apply an
-// MLP to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of m_ij). A
-// target without in-edges gets epilogue(0).
+// with u = src[j] and v = target[i] is m_ij = activation(message(u, v) * w_ij); with features e_ij of the edge,
+// activation((message(u, v) + e_ij W^T + b) * w_ij), without the product if W is null. Message layers, if any, then
+// apply an MLP to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of
+// m_ij). A target without in-edges gets epilogue(0).
 enum class Message {
   kSource,    // u
   kAdd,       // u + v
@@ -111,6 +131,7 @@ struct MessageReduceProblem {
   int64_t width = 0;                                       // D, of u, v and m
   int32_t num_layers = 0;                                  // of the MLP
   std::array<int64_t, kMaxMessageLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
+  int64_t edge_width = 0;                                  // A, of the edges' features; 0: none
 
   int64_t out_width() const { return num_layers == 0 ? width : out_widths[num_layers - 1]; }
 };
@@ -125,7 +146,10 @@ struct MessageReduceArgs {
   CsrView adjacency;       // [R, S]
   ConstMatrixView src;     // [S, D]
   ConstMatrixView target;  // [R, D]; empty for kSource
-  Activation activation;   // of the message, before the MLP
+  EdgeFeaturesView edge;
+  const float* edge_weight = nullptr;  // with edge features: W^T [A, D]; null: A == D, e_ij itself is added
+  const float* edge_bias = nullptr;    // b [D] or null; only with edge features
+  Activation activation;               // of the message, before the MLP
   std::array<MessageLayerArgs, kMaxMessageLayers> layers;
   MatrixView dst;  // [R, out_width]
   Epilogue epilogue;

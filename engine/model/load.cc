@@ -38,6 +38,19 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
   return inputs;
 }
 
+// Notes that a step of `layer` reads `width` features of each edge. A graph has one width.
+Status TakeEdgeWidth(const LayerDeclaration& layer, int64_t width, Model& model) {
+  if (width == 0 || width == model.edge_feature_width) return OkStatus();
+  if (model.edge_feature_width == 0) {
+    model.edge_feature_width = width;
+    return OkStatus();
+  }
+  return internal::BadArchitecture(layer.field, "layer '" + layer.name + "' reads " + std::to_string(width) +
+                                                    " features of each edge, but a layer before it reads " +
+                                                    std::to_string(model.edge_feature_width) +
+                                                    "; all layers must read the same edge_attr");
+}
+
 // Lowers `layer`, appends its ModelLayer.
 Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps, TensorBinder& tensors,
                 ValueOfName& values, Model& model, ValueId& last_conv_input) {
@@ -55,8 +68,10 @@ Status AddLayer(const LayerDeclaration& layer, bool graph_level, StepList& steps
                                                       std::to_string(internal::kMaxSteps) +
                                                       " steps in total; use fewer layers or a smaller K");
   }
-  for (size_t i = first_step; i < steps.steps().size(); ++i)
+  for (size_t i = first_step; i < steps.steps().size(); ++i) {
     info.locality = std::max(info.locality, LocalityOf(steps.steps()[i].op));
+    VICINAL_RETURN_IF_ERROR(TakeEdgeWidth(layer, EdgeWidthOf(steps.steps()[i].op), model));
+  }
   info.width = steps.width(info.output);
   values[layer.name] = info.output;
   if (internal::FindLayerType(layer.type)->convolution) last_conv_input = inputs[0];

@@ -32,8 +32,9 @@ struct Model {
   int64_t class_count = 0;    // C
   bool graph_level = false;   // ends in one row per graph
   bool multi_label = false;
-  bool regression = false;        // answers are numbers, not scores of classes
-  bool uses_edge_weight = false;  // some layer needs a weighted graph
+  bool regression = false;         // answers are numbers, not scores of classes
+  bool uses_edge_weight = false;   // some layer needs a weighted graph
+  int64_t edge_feature_width = 0;  // features that layers read of each edge; 0: none does
   std::vector<ModelLayer> layers;
   std::vector<Step> steps;  // in execution order: inputs come before outputs
   int32_t num_values = 1;   // values are 0 .. num_values - 1; each but 0 is the output of one step

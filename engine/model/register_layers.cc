@@ -27,6 +27,7 @@ std::vector<LayerType>* MakeLayerTypes() {
       Gcn2Conv(),
       GcnConv(),
       GinConv(),
+      GineConv(),
       GlobalAddPool(),
       GlobalMaxPool(),
       GlobalMeanPool(),

@@ -15,6 +15,15 @@ Locality LocalityOf(const StepOp& op) {
   return std::visit([](const auto& step) { return step.locality(); }, op);
 }
 
+int64_t EdgeWidthOf(const StepOp& op) {
+  return std::visit(
+      [](const auto& step) -> int64_t {
+        if constexpr (requires { step.edge_width; }) return step.edge_width;
+        return 0;
+      },
+      op);
+}
+
 std::string StepName(const StepOp& op) {
   return std::visit([](const auto& step) { return std::string(step.kName); }, op);
 }

@@ -55,6 +55,8 @@ struct PropagateStep {
 // kGatV2: inputs: x_l [N, K*C] (values), x_r [N, K*C]. Scores are att . leaky_relu(x_l_j + x_r_i); att_src holds att,
 // att_dst is null.
 // kDot: inputs: values, queries, keys, each [N, K*C]. Scores are query_i . key_j / sqrt(C); att_* are null.
+// With edge_width A > 0, f_ij = edge_weight e_ij [K*C] of the edge's features e_ij is added: kGat: att_edge . f_ij to
+// the score before leaky_relu; kGatV2: f_ij to x_l_j + x_r_i; kDot: f_ij to key_j and to value_j.
 // out = softmax-weighted sum over in-edges, [N, K*C], or the mean over heads [N, C] where concat is false.
 struct AttentionStep {
   AttentionKind kind = AttentionKind::kGat;
@@ -64,10 +66,14 @@ struct AttentionStep {
   double negative_slope = 0.2;
   bool concat = true;
   WeightRef att_src, att_dst;
+  int64_t edge_width = 0;      // 0: features of edges are not read
+  WeightRef edge_weight;       // [K*C, A]
+  WeightRef att_edge;          // kGat: [K*C]
+  LoopFeatures loop_features;  // of loops that `adjacency` adds
 
   static constexpr std::string_view kName = "attention";
   static constexpr Locality locality() { return Locality::kNeighbourhood; }
-  std::vector<WeightRef> weights() const { return {att_src, att_dst}; }
+  std::vector<WeightRef> weights() const { return {att_src, att_dst, edge_weight, att_edge}; }
 };
 // out = x + b (a convolution's bias after propagating).   inputs: x.
 struct BiasStep {
@@ -109,6 +115,19 @@ struct EdgeConvStep {
   static constexpr std::string_view kName = "edge_conv";
   static constexpr Locality locality() { return Locality::kNeighbourhood; }
   std::vector<WeightRef> weights() const;
+};
+// GINEConv's messages: out_i = reduce over in-edges (j -> i) of relu(x_j + W e_ij + b) for the edge's features e_ij
+// [A]; W [F, A] and b [F] are null if A == F: x_j + e_ij.   inputs: x [N, F].
+struct EdgeSumStep {
+  AdjacencySpec adjacency;
+  Reduce reduce = Reduce::kSum;
+  int64_t edge_width = 0;  // A
+  WeightRef edge_weight;
+  WeightRef edge_bias;
+
+  static constexpr std::string_view kName = "edge_sum";
+  static constexpr Locality locality() { return Locality::kNeighbourhood; }
+  std::vector<WeightRef> weights() const { return {edge_weight, edge_bias}; }
 };
 // LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
 // (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
@@ -204,9 +223,9 @@ struct GateStep {
   std::vector<WeightRef> weights() const { return {weight}; }
 };
 
-using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, BiasStep, ActivationStep,
-                            BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep, SoftmaxStep,
-                            GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
+using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeSumStep, BiasStep,
+                            ActivationStep, BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep,
+                            SoftmaxStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
 
 struct Step {
   StepOp op;
@@ -218,6 +237,8 @@ struct Step {
 
 // The rows that a row of the step's output depends on.
 Locality LocalityOf(const StepOp& op);
+// Features that it reads of each edge; 0: none.
+int64_t EdgeWidthOf(const StepOp& op);
 // "linear", "propagate", ...
 std::string StepName(const StepOp& op);
 // Null if an optional weight is absent.

@@ -89,6 +89,12 @@ int64_t CsrBytes(int64_t nodes, int64_t edges, int64_t weight_bytes) {
          weight_bytes;
 }
 
+// Of the edge that each entry of a CSR is, while edges have features to be put in its order.
+template <class Tensor>
+int64_t OriginBytes(const std::optional<Tensor>& edge_attr, int64_t edges) {
+  return edge_attr ? edges * static_cast<int64_t>(sizeof(EdgeId)) : 0;
+}
+
 }  // namespace
 
 int64_t AssembledBytesBound(const FeatureTensors& tensors) {
@@ -110,6 +116,7 @@ GraphSizes SizesOf(const GraphSource& source) {
   return {source.node_count,
           {source.edge_index.dtype, static_cast<int64_t>(source.edge_index.bytes.size())},
           SizeOfTensor(source.edge_weight),
+          SizeOfTensor(source.edge_attr),
           {SizeOfTensor(source.x), SizeOfTensor(source.x_indptr), SizeOfTensor(source.x_indices),
            SizeOfTensor(source.x_values)},
           source.order};
@@ -133,14 +140,16 @@ int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
   const auto ends = static_cast<int64_t>(batch.edge_index.bytes.size());
   const int64_t edges = ends / (2 * SizeOf(batch.edge_index.dtype));
   const int64_t weight_bytes = batch.edge_weight ? static_cast<int64_t>(batch.edge_weight->bytes.size()) : 0;
+  const int64_t attr_bytes = batch.edge_attr ? static_cast<int64_t>(batch.edge_attr->bytes.size()) : 0;
   const int64_t ptr = static_cast<int64_t>(batch.ptr.bytes.size());
   const int64_t edge_list = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
   const int64_t csr = CsrBytes(nodes, edges, weight_bytes);
   // The graph of each node; or the CSR by source, that by target and a cursor per node.
   const int64_t check = nodes * static_cast<int64_t>(sizeof(NodeId));
-  const int64_t build = 2 * csr + nodes * static_cast<int64_t>(sizeof(EdgeId));
+  const int64_t build = 2 * (csr + OriginBytes(batch.edge_attr, edges)) + nodes * static_cast<int64_t>(sizeof(EdgeId));
+  const int64_t order = csr + OriginBytes(batch.edge_attr, edges) + attr_bytes;
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
-  return ptr + edge_list + std::max({check, build, csr + permutation});
+  return ptr + edge_list + std::max({check, build, order, csr + attr_bytes + permutation});
 }
 
 int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOrders among) {
@@ -149,26 +158,29 @@ int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOr
   const int64_t weight_bytes = HostBytes(sizes.edge_weight, kFloat);
 
   const int64_t edge_tensors = sizes.edge_index.bytes + BytesOf(sizes.edge_weight);
-  const int64_t feature_tensors = TensorBytes(sizes.features);
+  const int64_t attr = BytesOf(sizes.edge_attr);
+  const int64_t feature_tensors = TensorBytes(sizes.features) + attr;
   const int64_t features = KeptBytes(sizes.features);
-  // Until they are published, dense features stay in their tensor.
-  const int64_t waiting = sizes.features.dense ? feature_tensors : features;
+  // Until they are published, dense features and those of edges stay in their tensors.
+  const int64_t waiting = sizes.features.dense ? feature_tensors : features + attr;
   const int64_t edge_list = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
-  const int64_t csr = CsrBytes(nodes, edges, weight_bytes);
+  const int64_t origins = OriginBytes(sizes.edge_attr, edges);
+  const int64_t csr = CsrBytes(nodes, edges, weight_bytes), carrying = csr + origins;
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   // Cursors of the scatters, or the scratch of an order: at most three words of 8 bytes per node.
   const int64_t scratch = 3 * nodes * static_cast<int64_t>(sizeof(int64_t));
 
   const int64_t assemble = edge_tensors + feature_tensors + edge_list;
   const int64_t validate = feature_tensors + edge_list + (sizes.features.dense ? 0 : features);
-  const int64_t build = waiting + edge_list + 2 * csr + scratch;
-  const int64_t choose = waiting + csr + scratch + OrderBytes(sizes.order, among, device, nodes, edges);
+  const int64_t build = waiting + edge_list + 2 * carrying + scratch;
+  const int64_t choose = waiting + carrying + scratch + OrderBytes(sizes.order, among, device, nodes, edges);
   // The graph, a copy on the way, the result; the permutation, and the community of each node.
-  const int64_t renumber = waiting + 3 * csr + 2 * permutation + scratch;
-  const int64_t publish =
-      csr + permutation + (sizes.features.dense ? feature_tensors : 0) + PublishedBytes(sizes.features, device);
-  const int64_t serve = csr + permutation + features + 2 * AdjacencyBytesBound(nodes, edges);
-  return std::max({assemble, validate, build, choose, renumber, publish, serve});
+  const int64_t renumber = waiting + 3 * carrying + 2 * permutation + scratch;
+  const int64_t order_attr = waiting + carrying + permutation + attr;
+  const int64_t publish = csr + permutation + attr + (sizes.features.dense ? feature_tensors - attr : 0) +
+                          PublishedBytes(sizes.features, device);
+  const int64_t serve = csr + permutation + attr + features + 2 * AdjacencyBytesBound(nodes, edges);
+  return std::max({assemble, validate, build, choose, renumber, order_attr, publish, serve});
 }
 
 }  // namespace vicinal

@@ -16,13 +16,14 @@ constexpr char kReferenceGraph[] = "the reference's graph";
 
 HostTensor Copy(const TensorView& view) { return {view.dtype, view.shape, std::string(view.bytes)}; }
 
-GraphSource SourceOf(const TensorView& edge_index, const std::optional<TensorView>& edge_weight, const TensorView& x) {
+GraphSource SourceOf(const GraphTensors& tensors) {
   GraphSource source;
   source.name = "reference";
-  source.node_count = x.shape[0];
-  source.edge_index = Copy(edge_index);
-  if (edge_weight) source.edge_weight = Copy(*edge_weight);
-  source.x = Copy(x);
+  source.node_count = tensors.x.shape[0];
+  source.edge_index = Copy(tensors.edge_index);
+  if (tensors.edge_weight) source.edge_weight = Copy(*tensors.edge_weight);
+  if (tensors.edge_attr) source.edge_attr = Copy(*tensors.edge_attr);
+  source.x = Copy(tensors.x);
   source.order = OrderKind::kNone;
   return source;
 }
@@ -66,13 +67,12 @@ StatusOr<InlineGraph> InlineGraphMaker::MakeBatch(const BatchTensors& batch, con
   return made;
 }
 
-StatusOr<InlineGraph> InlineGraphMaker::MakeGraph(const TensorView& edge_index,
-                                                  const std::optional<TensorView>& edge_weight, const TensorView& x,
-                                                  const Clock& clock) const {
-  VICINAL_RETURN_IF_ERROR(CheckNodes(x.shape[0], "x"));
-  const size_t bytes = edge_index.bytes.size() + x.bytes.size() + (edge_weight ? edge_weight->bytes.size() : 0);
+StatusOr<InlineGraph> InlineGraphMaker::MakeGraph(const GraphTensors& tensors, const Clock& clock) const {
+  VICINAL_RETURN_IF_ERROR(CheckNodes(tensors.x.shape[0], "x"));
+  size_t bytes = tensors.edge_index.bytes.size() + tensors.x.bytes.size();
+  for (const auto& tensor : {tensors.edge_weight, tensors.edge_attr}) bytes += tensor ? tensor->bytes.size() : 0;
   VICINAL_ASSIGN_OR_RETURN(auto copied, ReserveLarge(static_cast<int64_t>(bytes), kReferenceGraph, &budget_));
-  GraphSource source = SourceOf(edge_index, edge_weight, x);
+  GraphSource source = SourceOf(tensors);
   // The bound includes the copies.
   VICINAL_ASSIGN_OR_RETURN(auto preparing, ReserveLarge(PreparationBytesBound(SizesOf(source), device_.kind()),
                                                         kReferenceGraph, &budget_, &copied));

@@ -14,6 +14,12 @@
 
 namespace vicinal {
 
+// One graph as sent; views. `x` has two extents, [N, F].
+struct GraphTensors {
+  TensorView edge_index, x;
+  std::optional<TensorView> edge_weight, edge_attr;
+};
+
 // A prepared graph with its features. If they are large, each owns a reservation.
 struct InlineGraph {
   std::shared_ptr<const PreparedGraph> graph;
@@ -34,8 +40,7 @@ class InlineGraphMaker {
                                   std::string_view features_field, int64_t model_columns = -1) const;
 
   // One graph, in the order sent. Checks the tensors like those of an upload; errors as above.
-  StatusOr<InlineGraph> MakeGraph(const TensorView& edge_index, const std::optional<TensorView>& edge_weight,
-                                  const TensorView& x, const Clock& clock) const;
+  StatusOr<InlineGraph> MakeGraph(const GraphTensors& tensors, const Clock& clock) const;
 
  private:
   // `field`: the request's field that gives the number of nodes.

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "engine/graph/edge_features.h"
 #include "engine/graph/parallel_csr.h"
 #include "engine/graph/validate.h"
 #include "engine/prepare/choose_order.h"
@@ -17,17 +18,20 @@ std::optional<TensorView> ViewOf(const std::optional<HostTensor>& tensor) {
   return tensor ? std::optional<TensorView>(tensor->view()) : std::nullopt;
 }
 
-// Edges out of their tensors, each id and weight checked.
+// Edges out of their tensors, each id and weight checked; their features stay in their tensor, checked.
 StatusOr<EdgeList> Assemble(GraphSource* source) {
   auto edges = AssembleEdges(source->node_count, source->edge_index.view(), ViewOf(source->edge_weight));
   std::string().swap(source->edge_index.bytes);  // assigning an empty string would keep the memory
   source->edge_weight.reset();
+  if (edges.ok() && source->edge_attr) {
+    VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(source->edge_attr->view(), edges->num_edges()).status());
+  }
   return edges;
 }
 
 FeatureTensors FeaturesOf(const GraphSource& source) {
-  return {ViewOf(source.x), ViewOf(source.x_indptr), ViewOf(source.x_indices), ViewOf(source.x_values),
-          source.feature_count, source.source_digest};
+  return {ViewOf(source.x),        ViewOf(source.x_indptr), ViewOf(source.x_indices),
+          ViewOf(source.x_values), source.feature_count,    source.source_digest};
 }
 
 // Features on their way to the device: dense ones checked, but still in their tensor; sparse ones assembled.
@@ -64,15 +68,27 @@ StatusOr<std::optional<Features>> Validate(GraphSource* source) {
   return std::optional<Features>(std::move(features));
 }
 
-// By value: the edges are freed as soon as the CSR is built.
+// By value: the edges are freed as soon as the CSR is built. `sent`: as BuildCsrByTarget's.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
-StatusOr<Csr> MakeCsr(EdgeList edges, ThreadPool* pool) { return BuildCsrByTarget(edges, pool); }
+StatusOr<Csr> MakeCsr(EdgeList edges, ThreadPool* pool, std::vector<EdgeId>* sent) {
+  return sent != nullptr ? BuildCsrByTarget(edges, sent) : BuildCsrByTarget(edges, pool);
+}
 
-// Chooses the order and applies it; `csr` is then in execution order.
-StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr) {
+// Chooses the order and applies it; `csr` and `sent` are then in execution order.
+StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr, std::vector<EdgeId>* sent) {
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order, ChooseOrder(requested, *csr, options));
-  if (!order.permutation.is_identity()) *csr = RenumberCsr(*csr, order.permutation.new_of_old(), options.pool);
+  if (order.permutation.is_identity()) return order;
+  const std::vector<NodeId>& new_of_old = order.permutation.new_of_old();
+  *csr = sent != nullptr ? RenumberCsr(*csr, new_of_old, sent) : RenumberCsr(*csr, new_of_old, options.pool);
   return order;
+}
+
+// The features of edges in execution order, out of their tensor. By value: both are freed as soon as that is done.
+void OrderFeaturesOfEdges(std::optional<HostTensor> edge_attr, const std::vector<EdgeId>& sent,
+                          PreparedGraph::Parts* parts) {
+  if (!edge_attr) return;
+  parts->edge_feature_width = edge_attr->shape[1];
+  parts->edge_attr = OrderEdgeFeatures(edge_attr->view(), sent);
 }
 
 // Communities with their nodes in execution order.
@@ -151,16 +167,20 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
   internal::Stages stages(context);
   VICINAL_ASSIGN_OR_RETURN(EdgeList edges, stages.Run("assemble", [&] { return Assemble(&source); }));
   VICINAL_ASSIGN_OR_RETURN(auto features, stages.Run("validate", [&] { return Validate(&source); }));
-  VICINAL_ASSIGN_OR_RETURN(Csr csr, stages.Run("csr", [&] { return MakeCsr(std::move(edges), context.choose.pool); }));
+  std::vector<EdgeId> edges_sent;  // the edge of each entry of `csr`
+  std::vector<EdgeId>* const sent = source.edge_attr ? &edges_sent : nullptr;
+  VICINAL_ASSIGN_OR_RETURN(Csr csr,
+                           stages.Run("csr", [&] { return MakeCsr(std::move(edges), context.choose.pool, sent); }));
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
-                           stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr); }));
+                           stages.Run("renumber", [&] { return Renumber(source.order, context.choose, &csr, sent); }));
   VICINAL_ASSIGN_OR_RETURN(Profiled profiled,
                            stages.Run("profile", [&] { return Profile(csr, context.choose, &order); }));
+  PreparedGraph::Parts parts;
   VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
+    OrderFeaturesOfEdges(std::exchange(source.edge_attr, std::nullopt), std::exchange(edges_sent, {}), &parts);
     return Publish(std::move(features), order.permutation, *context.device);
   }));
 
-  PreparedGraph::Parts parts;
   parts.name = std::move(source.name);
   parts.version = version;
   parts.ids_digest = std::move(source.ids_digest);

@@ -52,7 +52,7 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors
 // A batch of small graphs as sent; views. `ptr` int64 [G + 1]: the first node of each graph, then the number of nodes.
 struct BatchTensors {
   TensorView ptr, edge_index;
-  std::optional<TensorView> edge_weight;
+  std::optional<TensorView> edge_weight, edge_attr;
 };
 
 // The number of nodes that `ptr` declares. Compare it with the other tensors before PrepareBatch allocates for it.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/graph/check_tensor.h"
+#include "engine/graph/edge_features.h"
 #include "engine/prepare/prepare.h"
 
 namespace vicinal {
@@ -70,7 +71,14 @@ StatusOr<std::shared_ptr<const PreparedGraph>> PrepareBatch(const BatchTensors& 
   parts.requested_order = OrderKind::kNone;
   parts.order = OrderKind::kNone;
   parts.order_reason = "a batch keeps its order";
-  parts.csr = BuildCsrByTarget(edges);
+  if (batch.edge_attr) {
+    VICINAL_ASSIGN_OR_RETURN(parts.edge_feature_width, CheckEdgeFeatures(*batch.edge_attr, edges.num_edges()));
+    std::vector<EdgeId> sent;
+    parts.csr = BuildCsrByTarget(edges, &sent);
+    parts.edge_attr = OrderEdgeFeatures(*batch.edge_attr, sent);
+  } else {
+    parts.csr = BuildCsrByTarget(edges);
+  }
   parts.permutation = Permutation::Identity(edges.num_nodes);
   parts.profile.num_nodes = edges.num_nodes;
   parts.profile.num_edges = edges.num_edges();

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "engine/base/check.h"
+#include "engine/graph/edge_features.h"
 
 namespace vicinal {
 namespace {
@@ -236,13 +237,36 @@ StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::DegreeScale(SelfLoo
   return scale;
 }
 
+StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::MeanEdgeFeatures() const {
+  const auto find = [this] {
+    MutexLock lock(&mutex_);
+    return mean_edge_features_;
+  };
+  if (auto found = find()) return found;
+  MutexLock derive_lock(&derive_mutex_);
+  if (auto found = find()) return found;
+  VICINAL_ASSIGN_OR_RETURN(
+      auto means,
+      DeviceVector::Upload(vicinal::MeanEdgeFeatures(parts_.csr, parts_.edge_attr, edge_feature_width()), *device_));
+  MutexLock lock(&mutex_);
+  mean_edge_features_ = means;
+  return means;
+}
+
+bool PreparedGraph::HoldsMeanEdgeFeatures() const {
+  MutexLock lock(&mutex_);
+  return mean_edge_features_ != nullptr;
+}
+
 int64_t PreparedGraph::size_bytes() const {
   int64_t bytes = parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
+                  static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
                   static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
   MutexLock lock(&mutex_);
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
   for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();
   for (const auto& [loops, scale] : degree_scales_) bytes += scale->size_bytes();
+  if (mean_edge_features_ != nullptr) bytes += mean_edge_features_->size_bytes();
   return bytes;
 }
 

@@ -57,7 +57,7 @@ class DeviceCsr {
   Buffer row_ptr_, col_, value_;
 };
 
-// A vector with one float per node in device memory, in execution order.
+// Floats of each node in device memory, in execution order.
 class DeviceVector {
  public:
   static StatusOr<std::shared_ptr<const DeviceVector>> Upload(const std::vector<float>& values, Device& device);
@@ -117,8 +117,10 @@ class PreparedGraph {
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;
-    std::string order_reason;  // why this order, for users
-    Csr csr;                   // by target, execution order
+    std::string order_reason;        // why this order, for users
+    Csr csr;                         // by target, execution order
+    int64_t edge_feature_width = 0;  // A; 0: edges have no features
+    std::vector<float> edge_attr;    // [E, A], in the order of csr
     Permutation permutation;
     GraphProfile profile;
     std::vector<StageTime> stages;
@@ -135,6 +137,7 @@ class PreparedGraph {
   int64_t num_nodes() const { return parts_.csr.num_rows; }
   int64_t num_edges() const { return parts_.csr.nnz(); }
   bool weighted() const { return !parts_.csr.value.empty(); }
+  int64_t edge_feature_width() const { return parts_.edge_feature_width; }
 
   // The adjacency of that spec on the device; derived once, then kept for the life of the graph. Equivalent specs share
   // one. Errors of BuildAdjacency, which name nodes by the client's ids, and of the device.
@@ -150,13 +153,18 @@ class PreparedGraph {
   // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); computed once, then kept.
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
+  // The mean features of each node's in-edges (graph/edge_features.h) [N, edge_feature_width()]; computed once, then
+  // kept.
+  StatusOr<std::shared_ptr<const DeviceVector>> MeanEdgeFeatures() const;
+  bool HoldsMeanEdgeFeatures() const;
+
   // The layout of `kernel` for the adjacency of that spec (Kernel::MakeLayout): made by `make`, once per layout name,
   // then kept; of the layouts that no plan uses, only the latest kMaxLayouts are kept. Errors of Adjacency and `make`.
   static constexpr size_t kMaxLayouts = 16;
   StatusOr<AdjacencyLayoutRef> Layout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name,
                                       const LayoutMaker& make) const;
 
-  // Current bytes: CSR, permutation, and everything derived.
+  // Current bytes: CSR, permutation, features of edges, and everything derived.
   int64_t size_bytes() const;
 
   // Adds `memory` to the reservation that this graph owns. Graphs without a reservation are not counted.
@@ -197,6 +205,7 @@ class PreparedGraph {
   mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const DeviceVector> mean_edge_features_ VICINAL_GUARDED_BY(mutex_);
   mutable Mutex memory_mutex_;  // acquired before mutex_
   mutable Reservation memory_ VICINAL_GUARDED_BY(memory_mutex_);
 };

@@ -41,6 +41,7 @@ GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manife
   sizes.node_count = spec.node_count();
   sizes.edge_index = *manifest.SizeOf("edge_index");
   sizes.edge_weight = manifest.SizeOf("edge_weight");
+  sizes.edge_attr = manifest.SizeOf("edge_attr");
   sizes.features = FeatureSizesOf(manifest);
   sizes.order = *FromProto(spec.reorder());
   return sizes;
@@ -98,6 +99,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.node_count = spec.node_count();
   source.edge_index = *content.Take("edge_index");  // checked with the manifest
   source.edge_weight = content.Take("edge_weight");
+  source.edge_attr = content.Take("edge_attr");
   source.x = content.Take("x");
   source.x_indptr = content.Take("x_indptr");
   source.x_indices = content.Take("x_indices");

@@ -214,6 +214,9 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
   if (request.graphs().has_edge_weight()) {
     VICINAL_ASSIGN_OR_RETURN(out.edge_weight, View(request.graphs().edge_weight(), "graphs.edge_weight"));
   }
+  if (request.graphs().has_edge_attr()) {
+    VICINAL_ASSIGN_OR_RETURN(out.edge_attr, View(request.graphs().edge_attr(), "graphs.edge_attr"));
+  }
   VICINAL_ASSIGN_OR_RETURN(RequestFeatures features, FromProto(request.graphs().features(), "graphs.features"));
   if (!features.rows.empty())
     return InvalidArgument("BAD_FEATURES", "graphs.features.rows",

@@ -232,6 +232,7 @@ Status FillGraphs(const OpenModelName& name, int64_t version, const Parameters& 
       return BadInput(absl::StrCat("the input '", input, "' is missing; a model of small graphs needs it"));
   }
   if (inputs->Find("edge_weight") != nullptr) inputs->Move("edge_weight", graphs->mutable_edge_weight());
+  if (inputs->Find("edge_attr") != nullptr) inputs->Move("edge_attr", graphs->mutable_edge_attr());
   return OkStatus();
 }
 

@@ -29,10 +29,12 @@ OpenTensor Floats(const char* name, std::vector<int64_t> shape, bool optional = 
 std::vector<OpenTensor> InputsOf(const ModelResource& model) {
   if (!model.graph_level)
     return {Ids("nodes", true), Floats("x", {-1, model.feature_count}, true), Ids("x_nodes", true)};
-  return {Ids("ptr", false),
-          {"edge_index", "INT64", inference::TYPE_INT64, {2, -1}},
-          Floats("x", {-1, model.feature_count}),
-          Floats("edge_weight", {-1}, !model.uses_edge_weight)};
+  std::vector<OpenTensor> inputs = {Ids("ptr", false),
+                                    {"edge_index", "INT64", inference::TYPE_INT64, {2, -1}},
+                                    Floats("x", {-1, model.feature_count}),
+                                    Floats("edge_weight", {-1}, !model.uses_edge_weight)};
+  if (model.edge_feature_width > 0) inputs.push_back(Floats("edge_attr", {-1, model.edge_feature_width}));
+  return inputs;
 }
 
 std::vector<OpenTensor> OutputsOf(const ModelResource& model) {

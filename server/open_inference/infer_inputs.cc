@@ -32,8 +32,11 @@ struct InputKind {
   int dimensions;
 };
 constexpr InputKind kNodeInputs[] = {{"nodes", kInt64, 1, 1}, {"x", kFloats, 3, 2}, {"x_nodes", kInt64, 1, 1}};
-constexpr InputKind kGraphInputs[] = {
-    {"ptr", kInt64, 1, 1}, {"edge_index", kIntegers, 2, 2}, {"x", kFloats, 3, 2}, {"edge_weight", kFloat32, 1, 1}};
+constexpr InputKind kGraphInputs[] = {{"ptr", kInt64, 1, 1},
+                                      {"edge_index", kIntegers, 2, 2},
+                                      {"x", kFloats, 3, 2},
+                                      {"edge_weight", kFloat32, 1, 1},
+                                      {"edge_attr", kFloat32, 1, 2}};
 
 Status BadInput(std::string_view field, std::string_view message) {
   return InvalidArgument("BAD_INPUT", field, message);

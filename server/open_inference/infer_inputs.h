@@ -17,8 +17,8 @@ namespace vicinal::server {
 // Owns copies of the tensors.
 class InferInputs {
  public:
-  // Of a model of nodes: nodes, x, x_nodes. Of a model of graphs: ptr, edge_index, x, edge_weight. All may be absent.
-  // INVALID_ARGUMENT (BAD_INPUT) with the field.
+  // Of a model of nodes: nodes, x, x_nodes. Of a model of graphs: ptr, edge_index, x, edge_weight, edge_attr. All may
+  // be absent. INVALID_ARGUMENT (BAD_INPUT) with the field.
   static StatusOr<InferInputs> OfNodes(const inference::ModelInferRequest& request);
   static StatusOr<InferInputs> OfGraphs(const inference::ModelInferRequest& request);
 

@@ -145,6 +145,19 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
   return true;
 }
 
+// Features of `edge_count` edges, if declared.
+Status CheckEdgeFeatures(const TensorTable& table, int64_t edge_count, const Limits& limits) {
+  const ManifestTensor* features = table.Find("edge_attr");
+  if (features == nullptr) return OkStatus();
+  VICINAL_RETURN_IF_ERROR(table.Check(*features, {DataType::kFloat32}, {edge_count, -1}));
+  const std::string columns = absl::StrCat(table.FieldOf(*features), ".shape[1]");
+  if (features->shape[1] < 1)
+    return Bad(columns, "edge_attr has no columns; send at least one feature per edge, or omit edge_attr");
+  if (features->shape[1] > limits.max_features)
+    return OverLimit("max_features", columns, features->shape[1], limits.max_features);
+  return OkStatus();
+}
+
 StatusOr<UploadManifest> Finish(UploadKind kind, const std::string& upload_id, std::string resource_name,
                                 std::string spec, TensorTable table, bool replace, const Limits& limits) {
   if (static_cast<int64_t>(spec.size()) > kMaxSpecBytes) {
@@ -201,8 +214,9 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
   }
   if (spec.node_count() > limits.max_nodes)
     return OverLimit("max_nodes", "spec.node_count", spec.node_count(), limits.max_nodes);
-  VICINAL_ASSIGN_OR_RETURN(TensorTable table, TensorTable::Read(spec.tensors(), {"edge_index", "edge_weight", "x",
-                                                                                 "x_indptr", "x_indices", "x_values"}));
+  VICINAL_ASSIGN_OR_RETURN(TensorTable table,
+                           TensorTable::Read(spec.tensors(), {"edge_index", "edge_weight", "edge_attr", "x", "x_indptr",
+                                                              "x_indices", "x_values"}));
   VICINAL_ASSIGN_OR_RETURN(const ManifestTensor* edges, table.Need("edge_index"));
   VICINAL_RETURN_IF_ERROR(table.Check(*edges, kIds, {2, -1}));
   if (edges->shape[1] > limits.max_edges)
@@ -210,6 +224,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
   if (const ManifestTensor* weights = table.Find("edge_weight"); weights != nullptr) {
     VICINAL_RETURN_IF_ERROR(table.Check(*weights, {DataType::kFloat32}, {edges->shape[1]}));
   }
+  VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(table, edges->shape[1], limits));
   VICINAL_RETURN_IF_ERROR(CheckFeatures(table, spec.node_count(), spec.feature_count(), limits).status());
   return Finish(UploadKind::kGraph, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table),
                 spec.replace(), limits);

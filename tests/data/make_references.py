@@ -30,9 +30,15 @@ from torch_geometric.nn.resolver import activation_resolver
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "layers"
 FEATURES = 12
+EDGE_FEATURES = 4
 
 
 # --- graphs ---
+
+
+def edge_features(edge_index, seed):
+    """A generator of its own: what a graph had before it had features of edges stays as it was."""
+    return np.random.default_rng(seed).normal(size=(edge_index.shape[1], EDGE_FEATURES)).astype(np.float32)
 
 
 def weighted_graph():
@@ -47,6 +53,7 @@ def weighted_graph():
     return {
         "edge_index": edge_index.astype(np.int64),
         "edge_weight": rng.uniform(0.25, 2.0, edge_index.shape[1]).astype(np.float32),
+        "edge_attr": edge_features(edge_index, 3),
         "x": rng.normal(size=(nodes, FEATURES)).astype(np.float32),
     }
 
@@ -60,8 +67,10 @@ def graph_batch():
     for start, size in zip(starts, sizes):
         sources.append(start + rng.integers(0, size, 3 * size))
         targets.append(start + rng.integers(0, size, 3 * size))
+    edge_index = np.stack([np.concatenate(sources), np.concatenate(targets)]).astype(np.int64)
     return {
-        "edge_index": np.stack([np.concatenate(sources), np.concatenate(targets)]).astype(np.int64),
+        "edge_index": edge_index,
+        "edge_attr": edge_features(edge_index, 4),
         "x": rng.normal(size=(starts[-1], FEATURES)).astype(np.float32),
         "graph_id": np.repeat(np.arange(len(sizes)), sizes).astype(np.int64),
     }
@@ -70,7 +79,7 @@ def graph_batch():
 # --- declarations carried out by PyTorch Geometric ---
 
 CONVS = {name: getattr(pyg, name) for name in (
-    "GCNConv", "SAGEConv", "GINConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
+    "GCNConv", "SAGEConv", "GINConv", "GINEConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
     "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv")}
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
@@ -170,6 +179,8 @@ class Net(torch.nn.Module):
         kind = layer["type"]
         if kind in CONVS:
             weight = [data["edge_weight"]] if layer.get("edge_weight") else []
+            if kind == "GINEConv" or "edge_dim" in layer.get("args", {}):
+                weight = [data["edge_attr"]]
             return getattr(self, layer["name"])(*inputs, data["edge_index"], *weight)
         if kind == "JumpingKnowledge":
             return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
@@ -200,9 +211,11 @@ class ReadyMade(torch.nn.Module):
         cls = getattr(torch_geometric.nn.models, declaration["class"].rsplit(".", 1)[-1])
         self.gnn = cls(**declaration["kwargs"])
         self.edge_weight = declaration.get("edge_weight", False)
+        self.edge_attr = "edge_dim" in declaration["kwargs"]
 
     def forward(self, data):
         weight = {"edge_weight": data["edge_weight"]} if self.edge_weight else {}
+        weight.update({"edge_attr": data["edge_attr"]} if self.edge_attr else {})
         return self.gnn(data["x"], data["edge_index"], **weight)
 
     def state_dict(self):
@@ -250,6 +263,8 @@ def as_input(graph, dtype):
     data = {"x": torch.from_numpy(graph["x"]).to(dtype), "edge_index": torch.from_numpy(graph["edge_index"])}
     if "edge_weight" in graph:
         data["edge_weight"] = torch.from_numpy(graph["edge_weight"]).to(dtype)
+    if "edge_attr" in graph:
+        data["edge_attr"] = torch.from_numpy(graph["edge_attr"]).to(dtype)
     if "graph_id" in graph:
         data["batch"] = torch.from_numpy(graph["graph_id"])
     return data
@@ -374,6 +389,28 @@ NODE_MODELS = {
     "transformer-noroot": chain(conv("TransformerConv", out_channels=4, heads=2, root_weight=False), RELU,
                                 conv("TransformerConv", out_channels=5, root_weight=False, beta=True, bias=False)),
     "transformer-nobias": chain(conv("TransformerConv", out_channels=3, heads=2, bias=False, beta=True, dropout=0.2)),
+    "gine": chain(conv("GINEConv", nn=MLP, edge_dim=EDGE_FEATURES), RELU,
+                  conv("GINEConv", nn=MLP, edge_dim=EDGE_FEATURES, eps=-0.4)),
+    "gine-same-width": chain(("Linear", {"out_channels": EDGE_FEATURES}),
+                             conv("GINEConv", nn=[linear(20), inner("ReLU"), linear(5)], train_eps=True, eps=0.3)),
+    "gine-mean": chain(conv("GINEConv", nn=[linear(35)], edge_dim=EDGE_FEATURES, aggr="mean"), RELU,
+                       conv("GINEConv", nn=[linear(8)], edge_dim=EDGE_FEATURES, aggr="max"), ELU,
+                       conv("GINEConv", nn=[linear(5)], edge_dim=EDGE_FEATURES, aggr="min")),
+    "gat-edge": chain(conv("GATConv", out_channels=4, heads=3, edge_dim=EDGE_FEATURES), ELU,
+                      conv("GATConv", out_channels=5, edge_dim=EDGE_FEATURES, residual=True)),
+    "gat-edge-fill": chain(conv("GATConv", out_channels=4, heads=2, edge_dim=EDGE_FEATURES, fill_value=0.5), ELU,
+                           conv("GATConv", out_channels=19, heads=5, edge_dim=EDGE_FEATURES, fill_value=-1, concat=False), ELU,
+                           conv("GATConv", out_channels=5, heads=2, edge_dim=EDGE_FEATURES, add_self_loops=False, concat=False)),
+    "gatv2-edge": chain(conv("GATv2Conv", out_channels=4, heads=3, edge_dim=EDGE_FEATURES), ELU,
+                        conv("GATv2Conv", out_channels=5, edge_dim=EDGE_FEATURES, residual=True, share_weights=True)),
+    "gatv2-edge-fill": chain(conv("GATv2Conv", out_channels=17, heads=2, edge_dim=EDGE_FEATURES, fill_value=0.5), ELU,
+                             conv("GATv2Conv", out_channels=5, heads=2, edge_dim=EDGE_FEATURES, add_self_loops=False,
+                                  concat=False, bias=False)),
+    "transformer-edge": chain(conv("TransformerConv", out_channels=4, heads=2, edge_dim=EDGE_FEATURES), RELU,
+                              conv("TransformerConv", out_channels=5, edge_dim=EDGE_FEATURES, beta=True)),
+    "transformer-edge-mean": chain(conv("TransformerConv", out_channels=18, heads=3, concat=False, edge_dim=EDGE_FEATURES,
+                                        bias=False), RELU,
+                                   conv("TransformerConv", out_channels=5, heads=2, edge_dim=EDGE_FEATURES, root_weight=False)),
     "edge-max": chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU, conv("EdgeConv", nn=MLP)),
     "edge-mean": chain(conv("EdgeConv", aggr="mean", nn=MLP)),
     "edge-add": chain(conv("EdgeConv", aggr="add", nn=[linear(8), inner("Tanh"), linear(5, bias=False)])),
@@ -495,6 +532,8 @@ NODE_MODELS = {
     "ready-gin-act-first": ready("GIN", norm="batch_norm", act_first=True, eps=0.2),
     "ready-gat": ready("GAT", heads=4, residual=True, jk="max", negative_slope=0.1),
     "ready-gat-v2": ready("GAT", v2=True, heads=2, concat=False, share_weights=True, norm="layer_norm", bias=False),
+    "ready-gat-edge": ready("GAT", heads=2, edge_dim=EDGE_FEATURES, fill_value="mean"),
+    "ready-gat-v2-edge": ready("GAT", v2=True, heads=2, edge_dim=EDGE_FEATURES, fill_value=0.25),
     "ready-edgecnn": ready("EdgeCNN", aggr="mean", norm="batch_norm", jk="cat"),
     "ready-edgecnn-act-first": ready("EdgeCNN", norm="batch_norm", act_first=True, act="elu"),
 }
@@ -521,6 +560,10 @@ GRAPH_MODELS["pool-softmax"] = chain(
     ("SoftmaxAggregation", {"learn": True, "channels": 8}, {"inputs": ["a"]}),
     ("SoftmaxAggregation", {"learn": True}, {"inputs": ["a"]}), ("Concat", {}, {"inputs": ["one", "c", "d"]}),
     ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-gine"] = chain(
+    conv("GINEConv", nn=MLP, edge_dim=EDGE_FEATURES), RELU, conv("GATv2Conv", out_channels=4, heads=2, edge_dim=EDGE_FEATURES),
+    ELU, conv("TransformerConv", out_channels=6, edge_dim=EDGE_FEATURES), ("global_mean_pool",), ("Linear", {"out_channels": 3}),
+    task="graph")
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")
@@ -536,7 +579,8 @@ Made by `tests/data/make_references.py` with torch {torch} and torch_geometric {
 architecture as Vicinal reads it, `NAME.safetensors` the module's `state_dict`, `NAME.reference.safetensors` what PyTorch
 Geometric answered in float64 from these float32 weights, stored as float32 (`logits`; `graph_logits` of models of graphs).
 Every parameter and running statistic is random. `dataset` names the graph in `../graphs`: `tiny` is directed and weighted,
-with loops, duplicates, isolated nodes and nodes without in-edges; `tiny_batch` is seven small graphs.
+with loops, duplicates, isolated nodes and nodes without in-edges; `tiny_batch` is seven small graphs. Edges of both have four
+features (`edge_attr`).
 """
 
 

@@ -60,6 +60,10 @@ TEST_F(BadGraphTest, ShapesAndCounts) {
   ExpectRefused(3, {Ints("edge_index", {1, 4}, {0, 1, 1, 2})}, "edge_index");
   ExpectRefused(3, {Floats("edge_index", {2, 2}, {0, 1, 1, 2})}, "int32 or int64");
   ExpectRefused(3, {TwoEdges(), Floats("edge_weight", {3}, {1, 1, 1})}, "edge_weight");
+  ExpectRefused(3, {TwoEdges(), Floats("edge_attr", {3, 1}, {1, 1, 1})}, "edge_attr is declared as [3, 1]");
+  ExpectRefused(3, {TwoEdges(), Floats("edge_attr", {2}, {1, 1})}, "edge_attr is declared as [2]");
+  ExpectRefused(3, {TwoEdges(), Floats("edge_attr", {2, 0}, {})}, "edge_attr has no columns");
+  ExpectRefused(3, {TwoEdges(), Ints("edge_attr", {2, 1}, {1, 2})}, "edge_attr must be float32");
   ExpectRefused(3, {TwoEdges(), Floats("x", {4, 2}, std::vector<float>(8))}, "x");
   ExpectRefused(3, {TwoEdges(), Floats("x", {3, 0}, {})}, "columns");
   ExpectRefused(3, {TwoEdges(), Ints("x", {3, 1}, {1, 2, 3})}, "float32");
@@ -70,6 +74,7 @@ TEST_F(BadGraphTest, ShapesAndCounts) {
 TEST_F(BadGraphTest, Values) {
   ExpectRefused(3, {TwoEdges(), Floats("edge_weight", {2}, {1, kNan})}, "edge_weight[1]");
   ExpectRefused(3, {TwoEdges(), Floats("edge_weight", {2}, {-kInf, 1})}, "edge_weight[0]");
+  ExpectRefused(3, {TwoEdges(), Floats("edge_attr", {2, 2}, {1, 2, kNan, 4})}, "edge_attr[1, 0]");
   ExpectRefused(3, {TwoEdges(), Floats("x", {3, 2}, {1, 2, 3, kInf, 5, 6})}, "x[1, 1]");
 }
 

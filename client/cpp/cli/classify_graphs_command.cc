@@ -50,6 +50,14 @@ v1::GraphBatch MakeBatch(const GraphBatchData& data, int64_t first, int64_t last
     for (const int64_t edge : edges) weights.push_back(data.weights[edge]);
     *batch.mutable_edge_weight() = wire::MakeTensor(weights.data(), {static_cast<int64_t>(edges.size())});
   }
+  if (const int64_t width = data.edge_feature_width; width > 0) {
+    std::vector<float> features;
+    for (const int64_t edge : edges) {
+      const auto row = data.edge_features.begin() + edge * width;
+      features.insert(features.end(), row, row + width);
+    }
+    *batch.mutable_edge_attr() = wire::MakeTensor(features.data(), {static_cast<int64_t>(edges.size()), width});
+  }
   *batch.mutable_features() = ToFeatureInput(data.features, begin, end - begin);
   return batch;
 }

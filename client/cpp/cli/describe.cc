@@ -39,6 +39,7 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
       << FormatCount(graph.node_count(), "node") << ", " << FormatCount(graph.edge_count(), "edge")
       << (graph.weighted() ? " with weights" : "");
+  if (graph.edge_feature_width() > 0) out << ", " << FormatCount(graph.edge_feature_width(), "feature") << " per edge";
   if (graph.state() == v1::Graph::STATE_READY) {
     out << ", order " << OrderOf(graph) << ", " << FormatBytes(graph.size_bytes()) << ", numerics revision "
         << graph.numerics_revision();
@@ -129,7 +130,10 @@ void PrintModel(const v1::Model& model, std::ostream& out) {
   out << "model '" << model.name() << "' version " << model.version() << ": " << model.feature_count()
       << " features -> " << model.class_count() << " classes of " << (model.graph_level() ? "graphs" : "nodes")
       << (model.multi_label() ? " (multi-label)" : "") << ", " << model.parameter_count() << " weights, "
-      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", uses edge weights" : "") << '\n';
+      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", uses edge weights" : "");
+  if (model.edge_feature_width() > 0)
+    out << ", reads " << FormatCount(model.edge_feature_width(), "feature") << " per edge";
+  out << '\n';
   if (model.reference_checked()) {
     out << "matches its reference: largest difference " << FormatNumber(model.reference_error()) << '\n';
   }

@@ -22,6 +22,7 @@ GraphFileOptions FileOptions(const Arguments& args) {
   GraphFileOptions options;
   options.format = ParseFormat(args.Text("format", "auto"));
   options.features_path = args.Text("x");
+  options.edge_features_path = args.Text("edge_attr");
   options.ids_path = args.Text("ids");
   options.titles = ParseChoice<Titles>(args.Text("titles"));
   options.ids_title = ParseChoice<Titles>(args.Text("ids_title"));
@@ -50,6 +51,7 @@ void PrintFile(const Context& context, const GraphData& graph) {
   context.out << context.args.Positional(0) << ": " << FormatCount(graph.node_count, "node") << ", "
               << FormatCount(graph.edge_index.element_count() / 2, "edge")
               << (graph.edge_weight ? ", with weights" : "");
+  if (graph.edge_attr) context.out << ", " << FormatCount(graph.edge_attr->shape[1], "feature") << " per edge";
   if (graph.features) {
     context.out << ", features " << graph.features->rows << " x " << graph.features->columns
                 << (graph.features->sparse ? " (sparse)" : "");
@@ -183,9 +185,11 @@ absl::Status DeleteGraph(const Context& context) {
 }
 
 constexpr char kUploadDetails[] =
-    "FILE is an .npz (edge_index [2, E], optionally edge_weight, x or x_indptr/x_indices/x_data/x_shape), a text edge\n"
-    "list (one \"source target [weight]\" per line, separated by spaces or commas; '#' and '%' begin comments) or a\n"
-    "MatrixMarket coordinate file. In files with commas and in --ids, put ids that contain commas in double quotes:\n"
+    "FILE is an .npz (edge_index [2, E], optionally edge_weight, edge_attr, x or\n"
+    "x_indptr/x_indices/x_data/x_shape), a text edge list (one \"source target [weight]\" per line, separated by "
+    "spaces\n"
+    "or commas; '#' and '%' begin comments) or a MatrixMarket coordinate file. In files with commas and in --ids, put "
+    "ids that contain commas in double quotes:\n"
     "\"Doe, John\". Features become the graph's feature set 'default'. A replacement drops all feature sets of the "
     "old\n"
     "version. If it has any and the upload has no features, it is rejected unless --drop_features is given.\n"
@@ -212,7 +216,9 @@ Syntax UploadSyntax() {
        AtLeast(1, {"if_version", OptionKind::kInteger, "V", "replace only version V"}),
        {"format", OptionKind::kText, "FORMAT", "auto (default), npz, edgelist or mtx", FormatWords()},
        {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), instead of the file's own"},
-       {"undirected", OptionKind::kFlag, "", "add missing reverse edges, with the same weights; duplicates stay"},
+       {"edge_attr", OptionKind::kText, "FILE.npy", "features of edges [E, A], in the order of FILE's edges"},
+       {"undirected", OptionKind::kFlag, "",
+        "add missing reverse edges, with the same weights and features; duplicates stay"},
        AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),
        {"titles", OptionKind::kText, "WORD", "edge list: is the first line titles? auto (default), yes or no",
         ChoiceWords()},

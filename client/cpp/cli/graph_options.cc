@@ -47,6 +47,7 @@ MatrixRows ParseRows(std::string_view word) { return word == "source" ? MatrixRo
 std::vector<UploadTensor> GraphTensors(const GraphData& graph) {
   std::vector<UploadTensor> tensors = {ToUploadTensor("edge_index", graph.edge_index)};
   if (graph.edge_weight) tensors.push_back(ToUploadTensor("edge_weight", *graph.edge_weight));
+  if (graph.edge_attr) tensors.push_back(ToUploadTensor("edge_attr", *graph.edge_attr));
   if (graph.features) {
     for (UploadTensor& tensor : FeatureTensors(*graph.features)) tensors.push_back(std::move(tensor));
   }

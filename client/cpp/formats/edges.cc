@@ -21,6 +21,9 @@ int64_t AddReverseEdges(Edges* edges) {
     edges->sources.push_back(target);
     edges->targets.push_back(source);
     if (!edges->weights.empty()) edges->weights.push_back(edges->weights[i]);
+    for (int64_t a = 0; a < edges->feature_width; ++a) {
+      edges->features.push_back(edges->features[i * edges->feature_width + a]);
+    }
   }
   return edges->size() - count;
 }

@@ -19,12 +19,15 @@ struct Edges {
   std::vector<int64_t> sources;
   std::vector<int64_t> targets;
   std::vector<float> weights;
+  // [E, feature_width], one row per edge; 0: none.
+  std::vector<float> features = {};
+  int64_t feature_width = 0;
 
   int64_t size() const { return static_cast<int64_t>(sources.size()); }
 };
 
-// Adds the missing reverse of each edge, with the same weight, so that an undirected edge exists in both directions.
-// Returns the number of added edges.
+// Adds the missing reverse of each edge, with the same weight and features, so that an undirected edge exists in both
+// directions. Returns the number of added edges.
 int64_t AddReverseEdges(Edges* edges);
 
 // INVALID_ARGUMENT if an edge has an end outside 0..node_count-1; names the first such edge and both ids. Must precede

@@ -152,6 +152,10 @@ absl::StatusOr<GraphBatchData> ReadGraphBatch(const std::string& path) {
   batch.sources.assign(ends.begin(), middle);
   batch.targets.assign(middle, ends.end());
   if (graph.edge_weight) batch.weights = ToFloats(*graph.edge_weight);
+  if (graph.edge_attr) {
+    batch.edge_features = ToFloats(*graph.edge_attr);
+    batch.edge_feature_width = graph.edge_attr->shape[1];
+  }
   CLIENT_RETURN_IF_ERROR(CheckEdgesStayInside(batch, graph_id, path));
   if (npz.Has("graph_y")) {
     CLIENT_ASSIGN_OR_RETURN(batch.labels, ReadVector(npz, path, "graph_y"));

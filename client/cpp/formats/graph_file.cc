@@ -80,7 +80,21 @@ int64_t NodeCountOf(const Edges& edges) {
   return count;
 }
 
-absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges) {
+// Features of edges as they stand in a file: [E, A], or [E] for one each.
+absl::Status TakeEdgeFeatures(const Array& array, const std::string& path, Edges* edges) {
+  const std::vector<int64_t>& shape = array.shape;
+  const bool one_each = shape.size() == 1;
+  if ((!one_each && shape.size() != 2) || shape[0] != edges->size() || (!one_each && shape[1] < 1)) {
+    return FileError(path, 0,
+                     absl::StrCat("edge_attr has shape ", ShapeToString(shape), " instead of [", edges->size(),
+                                  ", A]: one row per edge, in the order of the edges"));
+  }
+  edges->features = ToFloats(array);
+  edges->feature_width = one_each ? 1 : shape[1];
+  return absl::OkStatus();
+}
+
+absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, const GraphFileOptions& options, Edges* edges) {
   CLIENT_ASSIGN_OR_RETURN(const Array array, npz.Read("edge_index"));
   if (array.shape.size() != 2 || array.shape[0] != 2) {
     const bool turned = array.shape.size() == 2 && array.shape[1] == 2;
@@ -91,6 +105,10 @@ absl::Status ReadEdgeIndex(const Npz& npz, const std::string& path, Edges* edges
   absl::StatusOr<std::vector<int64_t>> values = ToInts(array);
   if (!values.ok()) return FileError(path, 0, absl::StrCat("edge_index: ", values.status().message()));
   *edges = UnpackEdgeIndex(*values);
+  if (npz.Has("edge_attr") && options.edge_features_path.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(const Array features, npz.Read("edge_attr"));
+    CLIENT_RETURN_IF_ERROR(TakeEdgeFeatures(features, path, edges));
+  }
   if (!npz.Has("edge_weight")) return absl::OkStatus();
   CLIENT_ASSIGN_OR_RETURN(const Array weight, npz.Read("edge_weight"));
   if (weight.shape != std::vector<int64_t>{edges->size()}) {
@@ -106,7 +124,7 @@ absl::StatusOr<EdgeFile> ReadNpzGraph(const std::string& path, const GraphFileOp
                                       std::optional<Features>* features) {
   CLIENT_ASSIGN_OR_RETURN(const Npz npz, Npz::Open(path));
   EdgeFile file;
-  CLIENT_RETURN_IF_ERROR(ReadEdgeIndex(npz, path, &file.edges));
+  CLIENT_RETURN_IF_ERROR(ReadEdgeIndex(npz, path, options, &file.edges));
   absl::StatusOr<Features> own = ReadFeatures(npz, path);
   if (!own.ok() && !absl::IsNotFound(own.status())) return own.status();
   if (own.ok() && !*features) *features = *std::move(own);
@@ -212,6 +230,10 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
                                             : "")));
   }
   CLIENT_RETURN_IF_ERROR(CheckEnds(file.edges, file.node_count, path));
+  if (!options.edge_features_path.empty()) {
+    CLIENT_ASSIGN_OR_RETURN(const Array features, ReadNpy(options.edge_features_path));
+    CLIENT_RETURN_IF_ERROR(TakeEdgeFeatures(features, options.edge_features_path, &file.edges));
+  }
   graph.notes = std::move(file.notes);
   if (options.undirected) {
     const int64_t added = AddReverseEdges(&file.edges);
@@ -220,6 +242,9 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
   graph.node_count = file.node_count;
   graph.edge_index = PackEdgeIndex(file.edges, file.node_count);
   if (!file.edges.weights.empty()) graph.edge_weight = MakeArray(file.edges.weights, {file.edges.size()});
+  if (const int64_t width = file.edges.feature_width; width > 0) {
+    graph.edge_attr = MakeArray(file.edges.features, {file.edges.size(), width});
+  }
   graph.ids = std::move(file.ids);
   return graph;
 }

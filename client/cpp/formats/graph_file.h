@@ -37,6 +37,8 @@ struct GraphData {
   Array edge_index;
   // float32 [E]
   std::optional<Array> edge_weight;
+  // float32 [E, A]
+  std::optional<Array> edge_attr;
   std::optional<Features> features;
   // Set if the file's ids are not 0..N-1.
   std::optional<IdMap> ids;
@@ -52,6 +54,9 @@ struct GraphFileOptions {
   GraphFormat format = GraphFormat::kAuto;
   // A separate file with the feature matrix; empty: none.
   std::string features_path;
+  // A separate .npy with features of edges, [E, A] or [E], in the order of the file's edges; empty: those of an npz, if
+  // it has edge_attr.
+  std::string edge_features_path;
   // File with the ids in node order (edge lists only); empty: none.
   std::string ids_path;
   // Whether the first line of `ids_path` is a title. kAuto: it is an id; an error if it looks like a title and occurs
@@ -78,6 +83,9 @@ struct GraphBatchData {
   std::vector<int64_t> targets;
   // Empty: none.
   std::vector<float> weights;
+  // [E, edge_feature_width]; 0: none.
+  std::vector<float> edge_features;
+  int64_t edge_feature_width = 0;
   Features features;
   // graph_y, if present.
   std::optional<std::vector<int64_t>> labels;

@@ -12,6 +12,7 @@
 namespace vicinal::cuda {
 
 inline Refusal WhyAttentionUnsupported(const AttentionProblem& problem) {
+  if (problem.edge_width > 0) return "features of edges are read on a CPU only";
   constexpr int64_t kMinCellEdges = 128;  // edges of a cell of a long row (kAttentionUnit)
   if (problem.heads * problem.head_width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth);
   if (problem.rows >= kMaxItems || problem.edges / kMinCellEdges >= kMaxItems)

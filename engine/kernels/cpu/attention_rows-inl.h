@@ -10,6 +10,7 @@
 
 #include <cmath>
 
+#include "engine/kernels/cpu/attention_features-inl.h"
 #include "engine/kernels/cpu/attention_scratch.h"
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/lane_sums-inl.h"
@@ -34,21 +35,6 @@ struct Sum {
 // Edges ahead whose rows are prefetched while scores are summed.
 inline constexpr int64_t kScoresAhead = 6;
 
-// Up to a vector of heads, processed together; lane l of a pattern vector belongs to head first + l % padded.
-struct HeadGroup {
-  int64_t first;
-  int64_t heads;
-  int64_t padded;  // the next power of two
-};
-
-// Edges whose softmax weights are ready to be summed. Patterns: one vector each.
-struct ReadyChunk {
-  int64_t begin, end;
-  const float* shares;
-  const float* rescale;  // factor of the sums so far; null: there are none
-  const float* totals;   // divisor of the final sums; null: more chunks follow
-};
-
 // One thread's work on rows.
 class AttentionRows {
  public:
@@ -58,7 +44,8 @@ class AttentionRows {
         raw_(scratch),
         scores_(scratch + kScoreFloats),
         sums_(scratch + 2 * kScoreFloats),
-        width_(args.problem.head_width) {
+        width_(args.problem.head_width),
+        features_(args, sums_ + WithSlack(args.problem.heads * args.problem.head_width)) {
     for (int64_t shift = 1; shift < kLanes; shift *= 2) {
       for (int64_t l = 0; l < kLanes; ++l) rotations_[shift][l] = static_cast<int32_t>((l + shift) % kLanes);
     }
@@ -96,10 +83,11 @@ class AttentionRows {
     const HeadGroup group = GroupFrom(0);
     const int64_t* row_ptr = args_.adjacency.row_ptr;
     const int64_t begin = row_ptr[first], count = (row_ptr[last] - begin) * group.padded;
-    if (args_.problem.kind == AttentionKind::kGat) CopyScores(group, begin, row_ptr[last], raw_);
+    const bool copied = args_.problem.kind == AttentionKind::kGat && !features_.any();
+    if (copied) CopyScores(group, begin, row_ptr[last], raw_);
     for (int64_t i = first; i < last; ++i) {
       const int64_t at = (row_ptr[i] - begin) * group.padded, row_count = (row_ptr[i + 1] - row_ptr[i]) * group.padded;
-      if (args_.problem.kind != AttentionKind::kGat) EdgeScores(i, group, row_ptr[i], row_ptr[i + 1], raw_ + at);
+      if (!copied) EdgeScores(i, group, row_ptr[i], row_ptr[i + 1], raw_ + at);
       // Stores whole vectors: lanes beyond the row are overwritten by the next row.
       const VF max = Score(i, group, raw_ + at, scores_ + at, row_count);
       for (int64_t s = at; s < at + row_count; s += kLanes)
@@ -113,6 +101,7 @@ class AttentionRows {
       } else {
         HWY_ALIGN float totals[kLanes];
         hn::Store(Fold(SumOf(scores_ + at, row_count), group, Sum()), d, totals);
+        if (features_.summed()) features_.Begin(i);
         WeightedSum(group, {row_ptr[i], row_ptr[i + 1], scores_ + at, nullptr, totals});
       }
       StoreRow(i);
@@ -199,13 +188,19 @@ class AttentionRows {
 
   // Raw scores of the edges [begin, end) of row i.
   VICINAL_INLINE void EdgeScores(int64_t i, const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
+    features_.Begin(i);
     switch (args_.problem.kind) {
       case AttentionKind::kGat:
-        return CopyScores(group, begin, end, raw);
+        CopyScores(group, begin, end, raw);
+        if (features_.any()) features_.AddScores(group, begin, end, raw);
+        return;
       case AttentionKind::kGatV2:
-        return DotScores<false>(i, group, begin, end, raw);
+        return features_.any() ? DotScores<false, true>(i, group, begin, end, raw)
+                               : DotScores<false, false>(i, group, begin, end, raw);
       case AttentionKind::kDot:
-        return DotScores<true>(i, group, begin, end, raw);
+        if (!features_.any()) return DotScores<true, false>(i, group, begin, end, raw);
+        features_.TurnQuery(i, group);
+        return DotScores<true, true>(i, group, begin, end, raw);
     }
   }
 
@@ -244,8 +239,8 @@ class AttentionRows {
   }
 
   // GATv2's and dot-product scores, a sum per edge and head: partial sums of kLanes of them stay in their lanes until
-  // they are summed across together.
-  template <bool kDotProduct>
+  // they are summed across together. kFeatures: edges have features.
+  template <bool kDotProduct, bool kFeatures>
   HWY_NOINLINE void DotScores(int64_t i, const HeadGroup& group, int64_t begin, int64_t end, float* raw) {
     const Floats d;
     HWY_ALIGN float partial[kLanes * kLanes];
@@ -258,19 +253,28 @@ class AttentionRows {
     int64_t lane = 0;
     for (int64_t e = begin; e < end; ++e) {
       const float* row = gathered.row(args_.adjacency.col[e]) + first_col;
+      const float* features = kFeatures ? features_.Of(e) : nullptr;
+      // Column c of a head that begins at column `first`.
+      const auto with_features = [&](VF x, int64_t first, int64_t c) HWY_ATTR {
+        if (!kFeatures || kDotProduct) return x;
+        return hn::Add(x, features_.Term(features, first_col + first + c, width_ - c));
+      };
       if (prefetch_) PrefetchAhead(e + kScoresAhead, gathered, first_col, cols);
       for (int64_t head = 0; head < group.padded; ++head) {
         VF sum = hn::Zero(d);
         const int64_t first = head * width_;
         int64_t c = head < group.heads ? 0 : width_;
         for (; c + kLanes <= width_; c += kLanes) {
-          sum = AddScores<kDotProduct>(hn::LoadU(d, row + first + c), hn::LoadU(d, query + first + c),
+          sum = AddScores<kDotProduct>(with_features(hn::LoadU(d, row + first + c), first, c),
+                                       hn::LoadU(d, query + first + c),
                                        kDotProduct ? sum : hn::LoadU(d, att + first + c), slope, sum);
         }
         if (c < width_) {
-          sum = AddScores<kDotProduct>(LoadRest(row + first + c, rest), LoadRest(query + first + c, rest),
+          sum = AddScores<kDotProduct>(with_features(LoadRest(row + first + c, rest), first, c),
+                                       LoadRest(query + first + c, rest),
                                        kDotProduct ? sum : LoadRest(att + first + c, rest), slope, sum);
         }
+        if (kDotProduct && kFeatures && head < group.heads) sum = features_.AddDot(features, group.first + head, sum);
         hn::Store(sum, d, partial + lane * kLanes);
         if (++lane < kLanes) continue;
         hn::StoreU(hn::Mul(scale, SumsOfVectors(partial)), d, raw);
@@ -301,6 +305,11 @@ class AttentionRows {
   }
 
   VICINAL_INLINE void WeightedSum(const HeadGroup& group, const ReadyChunk& chunk) {
+    SumValues(group, chunk);
+    if (features_.summed()) features_.Sum(group, chunk, sums_);
+  }
+
+  VICINAL_INLINE void SumValues(const HeadGroup& group, const ReadyChunk& chunk) {
     constexpr int64_t kStep = kSumVectors * kLanes;
     if (mixed_) {
       // Heads share vectors: columns of the whole group, each lane with its own head's share.
@@ -398,6 +407,7 @@ class AttentionRows {
   float* const scores_;
   float* const sums_;
   const int64_t width_;  // C
+  AttentionFeatures features_;
   bool prefetch_;
   bool mixed_;  // a vector of columns may belong to several heads
   HWY_ALIGN int32_t rotations_[kLanes][kLanes];

@@ -14,10 +14,16 @@ inline constexpr int64_t kChunk = 128;
 inline constexpr int64_t kMaxLanes = 16;
 
 // A thread's scratch, in floats: raw scores of a chunk, then scores, each with a vector of slack; then the row's
-// weighted sums and slack.
+// weighted sums and slack, then AttentionFeatures'.
 inline constexpr int64_t kScoreFloats = (kChunk + 1) * kMaxLanes;
+inline int64_t WithSlack(int64_t floats) { return (floats + 2 * kMaxLanes - 1) / kMaxLanes * kMaxLanes; }
+// With features of edges that are summed: two rows of features per head.
+inline int64_t AttentionFeatureFloats(const AttentionProblem& problem) {
+  const bool summed = problem.edge_width > 0 && problem.kind == AttentionKind::kDot;
+  return summed ? 2 * WithSlack(problem.heads * problem.edge_width) : 0;
+}
 inline int64_t AttentionScratchFloats(const AttentionProblem& problem) {
-  return 2 * kScoreFloats + (problem.heads * problem.head_width + 2 * kMaxLanes - 1) / kMaxLanes * kMaxLanes;
+  return 2 * kScoreFloats + WithSlack(problem.heads * problem.head_width) + AttentionFeatureFloats(problem);
 }
 }  // namespace vicinal::internal
 

@@ -12,7 +12,7 @@
 // When it wins: always over the reference, which recomputes scores. Nothing of the size of the edges is stored.
 //
 // Bytes moved: edges * (8 + 4 K C + 4 K) read. GATv2 reads the values twice, the second time from the near cache. Dot
-// products read 8 K C for keys and values.
+// products read 8 K C for keys and values. Features of edges: 4 A more (attention_features-inl.h).
 //
 // Determinism: one thread per row, chunks and edges in order. The bits are the same for any number of threads and any
 // subset of rows.
@@ -47,7 +47,11 @@ void Attention(const AttentionArgs& args, ThreadPool* pool, float* scratch) {
   const double score_ns =
       p.kind == AttentionKind::kGat ? 0.5 : 4 + static_cast<double>(p.head_width) / static_cast<double>(kLanes);
   const int64_t floats = AttentionScratchFloats(p);
-  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 2 + columns + score_ns * static_cast<double>(p.heads), 50},
+  // Multiply-adds with features: GATv2's take them for each column, the others for each head.
+  const double feature_ns = 0.5 * static_cast<double>(p.edge_width) *
+                            (p.kind == AttentionKind::kGatV2 ? columns : static_cast<double>(p.heads));
+  const double edge_ns = 2 + columns + score_ns * static_cast<double>(p.heads) + feature_ns;
+  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 50},
           [&](int64_t begin, int64_t end, int thread) { AttendRows(args, begin, end, scratch + thread * floats); });
 }
 

@@ -12,6 +12,7 @@
 
 #include <utility>
 
+#include "engine/kernels/cpu/edge_features.h"
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/message_vector-inl.h"
@@ -179,8 +180,13 @@ class EdgeLayers {
   HWY_NOINLINE void BuildRows(int64_t row, int64_t begin, int64_t end) {
     const CsrView& a = args_.adjacency;
     const int64_t width = args_.problem.width;
+    const bool featured = args_.problem.edge_width > 0;
+    EdgeFeaturesOfRow of_row;
+    int64_t featured_row = -1;
     for (int64_t e = begin; e < end; ++e) {
       while (a.row_ptr[row + 1] <= e) ++row;
+      if (featured && featured_row != row) of_row = EdgeFeaturesOfRow(args_.edge, featured_row = row);
+      const float* features = featured ? of_row.At(e - a.row_ptr[row]) : nullptr;
       const float* u = args_.src.row(a.col[e]);
       const float* v = kWith == WithTarget::kNothing ? u : args_.target.row(row);
       const VF weight = hn::Set(Floats(), a.value != nullptr ? a.value[e] : 1.0f);
@@ -191,8 +197,8 @@ class EdgeLayers {
       }
       for (int64_t c = 0; c < width; c += kLanes) {
         const int64_t count = width - c;
-        const VF message =
-            MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
+        VF message = MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
+        if (featured) message = hn::Add(message, FeatureTermOf(args_, features, c, count));
         hn::StoreU(Activate(hn::Mul(message, weight), args_.activation), Floats(), out + c);
       }
     }

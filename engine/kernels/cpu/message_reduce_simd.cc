@@ -9,7 +9,10 @@
 // When it wins: always over the reference. Frameworks compute messages as a matrix [E, D], multiply it and scatter it;
 // here nothing of the size of the edges is written or read.
 //
-// Bytes moved: edges * (4 + 4 weighted + 4 D) read, rows * (8 + 4 D (v) + 4 H) read or written; indices once per tile.
+// Features of edges enter each message as their product with W, tile by tile in registers: no [edges, D] here either.
+//
+// Bytes moved: edges * (4 + 4 weighted + 4 D + 4 A) read, rows * (8 + 4 D (v) + 4 H) read or written; indices once per
+// tile.
 //
 // Parameters: feature_tile, columns per pass over the whole graph (0: all columns of a range of rows, then the next
 // range); a tile of few columns keeps the gathered part of src in the caches. edge_block, edges that pass through the
@@ -43,7 +46,7 @@ void ReduceThroughLayers(const MessageReduceArgs& args, ThreadPool* pool, float*
   const MessageReduceProblem& p = args.problem;
   const bool extreme = p.reduce == Reduce::kMax || p.reduce == Reduce::kMin;
   const int64_t floats = MessageScratchFloats(p, args.config);
-  double products = 0;
+  double products = static_cast<double>(p.edge_width * p.width);
   for (int32_t l = 0; l < p.num_layers; ++l)
     products += static_cast<double>((l == 0 ? p.width : p.out_widths[l - 1]) * PaddedToPanel(p.out_widths[l]));
   // A core does about 25 multiply-adds per nanosecond.
@@ -60,7 +63,8 @@ void MessageReduceAll(const MessageReduceArgs& args, ThreadPool* pool, void* scr
   for (int64_t col = 0; col < width; col += tile) {
     const int64_t end_col = Smaller(width, col + tile);
     const double vectors = static_cast<double>(DivideUp(end_col - col, kLanes));
-    ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 1 + 0.7 * vectors, 5 + vectors},
+    const double features = 0.5 * static_cast<double>(args.problem.edge_width);
+    ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 1 + (0.7 + features) * vectors, 5 + vectors},
             [&](int64_t begin, int64_t end, int) { ReduceMessages(args, begin, end, col, end_col); });
   }
 }

@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "engine/kernels/cpu/edge_features.h"
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/message_vector-inl.h"
@@ -23,7 +24,7 @@ namespace vicinal::internal::HWY_NAMESPACE {
 inline constexpr int kMessageVectors = VICINAL_SANITIZED ? 2 : kLanes >= 16 ? 8 : 4;
 inline constexpr int64_t kMessagesAhead = 16;
 
-// kPlain: messages have neither weight nor activation.
+// kPlain: messages have neither weight nor activation, and edges no features.
 template <int N, WithTarget kWith, bool kExtreme, bool kPlain>
 class MessageColumns {
  public:
@@ -35,9 +36,13 @@ class MessageColumns {
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
         prefetch_(WorthPrefetching(args.src)) {}
 
-  VICINAL_INLINE void Run(int64_t begin, int64_t end) const {
+  VICINAL_INLINE void Run(int64_t begin, int64_t end) {
     const int64_t* row_ptr = args_.adjacency.row_ptr;
     for (int64_t i = begin; i < end; ++i) {
+      if (!kPlain && args_.problem.edge_width > 0) {
+        features_ = EdgeFeaturesOfRow(args_.edge, i);
+        features_begin_ = row_ptr[i];
+      }
       VF acc[N], v[N];
       VICINAL_UNROLL
       for (int n = 0; n < N; ++n) {
@@ -65,9 +70,12 @@ class MessageColumns {
     const float* row = Source(edge);
     const float* weights = args_.adjacency.value;
     const VF weight = hn::Set(Floats(), !kPlain && weights != nullptr ? weights[edge] : 1.0f);
+    const bool featured = !kPlain && args_.problem.edge_width > 0;
+    const float* features = featured ? features_.At(edge - features_begin_) : nullptr;
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) {
       VF m = MessageOf<kWith>(n + 1 < N ? hn::LoadU(Floats(), row + n * kLanes) : LoadLast(row + n * kLanes), v[n]);
+      if (featured) m = hn::Add(m, FeatureTermOf(args_, features, first_col_ + n * kLanes, CountOf(n)));
       if (!kPlain) m = Activate(hn::Mul(m, weight), args_.activation);
       if (kExtreme) m = hn::Xor(m, FlipOf(args_.problem.reduce));
       acc[n] = R::Join(acc[n], m);
@@ -136,6 +144,8 @@ class MessageColumns {
   const MessageReduceArgs& args_;
   const int64_t first_col_, last_count_, last_edge_;
   const bool prefetch_;
+  EdgeFeaturesOfRow features_;  // of the row's edges, which begin at this one:
+  int64_t features_begin_ = 0;
 };
 
 template <int N, WithTarget kWith, bool kExtreme, bool kPlain>
@@ -156,7 +166,8 @@ template <WithTarget kWith>
 ReduceColumnsFunction ReduceColumnsOf(const MessageReduceArgs& args, int64_t vectors) {
   constexpr auto kAll = std::make_integer_sequence<int, kMessageVectors>();
   const bool extreme = args.problem.reduce == Reduce::kMax || args.problem.reduce == Reduce::kMin;
-  const bool plain = args.adjacency.value == nullptr && args.activation.kind == ActivationKind::kNone;
+  const bool plain =
+      args.adjacency.value == nullptr && args.activation.kind == ActivationKind::kNone && args.problem.edge_width == 0;
   if (extreme) {
     return plain ? ReduceColumnsOf<kWith, true, true>(vectors, kAll)
                  : ReduceColumnsOf<kWith, true, false>(vectors, kAll);

@@ -36,6 +36,18 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
+// What an edge's `features` add to columns [col, col + count) of its message.
+VICINAL_INLINE VF FeatureTermOf(const MessageReduceArgs& args, const float* features, int64_t col, int64_t count) {
+  if (args.edge_weight == nullptr) return LoadSome(features + col, count);
+  const Floats d;
+  VF sum = args.edge_bias != nullptr ? LoadSome(args.edge_bias + col, count) : hn::Zero(d);
+  const float* weight = args.edge_weight + col;
+  for (int64_t a = 0; a < args.problem.edge_width; ++a, weight += args.problem.width) {
+    sum = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, count), sum);
+  }
+  return sum;
+}
+
 // Sum, or maximum. Minima are maxima of negated numbers, which is exact.
 template <bool kExtreme>
 struct Reducer {

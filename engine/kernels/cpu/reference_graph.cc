@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 
+#include "engine/kernels/cpu/edge_features.h"
 #include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/reference.h"
@@ -110,16 +111,37 @@ class ReferenceAttention final : public ReferenceKernel<AttentionKernel> {
  private:
   static double Leaky(double x, double slope) { return x < 0 ? slope * x : x; }
 
-  static double Score(const AttentionArgs& args, int64_t i, int64_t j, int64_t k) {
+  // Column c of an edge's features times W^T; `features` may be null: 0.
+  static double FeatureTerm(const AttentionArgs& args, const float* features, int64_t c) {
+    if (features == nullptr) return 0;
+    const int64_t columns =
+        args.problem.heads * (args.problem.kind == AttentionKind::kGat ? 1 : args.problem.head_width);
+    double sum = 0;
+    for (int64_t a = 0; a < args.problem.edge_width; ++a) {
+      sum += static_cast<double>(features[a]) * args.edge_weight[a * columns + c];
+    }
+    return sum;
+  }
+
+  // The features of edge e, of row i; null: edges have none.
+  static const float* FeaturesOf(const AttentionArgs& args, int64_t i, int64_t e) {
+    if (args.problem.edge_width == 0) return nullptr;
+    return EdgeFeaturesOfRow(args.edge, i).At(e - args.adjacency.row_ptr[i]);
+  }
+
+  static double Score(const AttentionArgs& args, int64_t i, int64_t e, int64_t k) {
+    const int64_t j = args.adjacency.col[e];
+    const float* const features = FeaturesOf(args, i, e);
     if (args.problem.kind == AttentionKind::kGat) {
-      return Leaky(static_cast<double>(args.score_src.row(j)[k]) + args.score_dst.row(i)[k], args.negative_slope);
+      const double sum = static_cast<double>(args.score_src.row(j)[k]) + args.score_dst.row(i)[k];
+      return Leaky(sum + FeatureTerm(args, features, k), args.negative_slope);
     }
     const bool dot = args.problem.kind == AttentionKind::kDot;
     double score = 0;
     for (int64_t c = k * args.problem.head_width; c < (k + 1) * args.problem.head_width; ++c) {
-      const double query = args.query.row(i)[c];
-      score +=
-          dot ? query * args.key.row(j)[c] : args.att[c] * Leaky(query + args.value.row(j)[c], args.negative_slope);
+      const double query = args.query.row(i)[c], term = FeatureTerm(args, features, c);
+      score += dot ? query * (args.key.row(j)[c] + term)
+                   : args.att[c] * Leaky(query + args.value.row(j)[c] + term, args.negative_slope);
     }
     return dot ? args.score_scale * score : score;
   }
@@ -129,12 +151,15 @@ class ReferenceAttention final : public ReferenceKernel<AttentionKernel> {
     const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
     if (begin == end) return 0;
     double max = -std::numeric_limits<double>::infinity();
-    for (int64_t e = begin; e < end; ++e) max = std::max(max, Score(args, i, a.col[e], k));
+    for (int64_t e = begin; e < end; ++e) max = std::max(max, Score(args, i, e, k));
     double sum = 0, weighted = 0;
     for (int64_t e = begin; e < end; ++e) {
-      const double share = std::exp(Score(args, i, a.col[e], k) - max);
+      const double share = std::exp(Score(args, i, e, k) - max);
+      const int64_t column = k * args.problem.head_width + c;
+      const bool dot = args.problem.kind == AttentionKind::kDot;
       sum += share;
-      weighted += share * args.value.row(a.col[e])[k * args.problem.head_width + c];
+      weighted +=
+          share * (args.value.row(a.col[e])[column] + (dot ? FeatureTerm(args, FeaturesOf(args, i, e), column) : 0.0));
     }
     return weighted / sum;
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "engine/kernels/cpu/edge_features.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/reference.h"
 
@@ -66,6 +67,18 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     return widest;
   }
 
+  // What the features of edge e of row i add to column c of its message.
+  static double FeatureTerm(const MessageReduceArgs& args, int64_t i, int64_t e, int64_t c) {
+    if (args.problem.edge_width == 0) return 0;
+    const float* const features = EdgeFeaturesOfRow(args.edge, i).At(e - args.adjacency.row_ptr[i]);
+    if (args.edge_weight == nullptr) return features[c];
+    double sum = args.edge_bias != nullptr ? args.edge_bias[c] : 0.0;
+    for (int64_t k = 0; k < args.problem.edge_width; ++k) {
+      sum += static_cast<double>(features[k]) * args.edge_weight[k * args.problem.width + c];
+    }
+    return sum;
+  }
+
   // The message of edge e into row i, after its layers, in one of the two rows.
   static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
     const MessageReduceProblem& p = args.problem;
@@ -73,7 +86,8 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     const double weight = a.value != nullptr ? a.value[e] : 1.0;
     for (int64_t c = 0; c < p.width; ++c) {
       const double v = p.message == Message::kSource ? 0.0 : args.target.row(i)[c];
-      in[c] = ReferenceActivate(args.activation, MessageOf(p.message, args.src.row(a.col[e])[c], v) * weight);
+      const double message = MessageOf(p.message, args.src.row(a.col[e])[c], v) + FeatureTerm(args, i, e, c);
+      in[c] = ReferenceActivate(args.activation, message * weight);
     }
     int64_t in_width = p.width;
     for (int32_t l = 0; l < p.num_layers; ++l) {

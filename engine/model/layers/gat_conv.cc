@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // GATConv (Velickovic et al. 2018) and GATv2Conv (Brody et al. 2022): a softmax-weighted sum over in-edges, per head.
 // All self-loops are removed and one is added per node, unless add_self_loops is false; duplicates count as often as
-// they stand.
+// they stand. With `edge_dim`, features of edges take part in the scores; added loops have those of `fill_value`.
 #include <utility>
 
+#include "engine/model/layers/edge_features.h"
 #include "engine/model/layers/heads.h"
 #include "engine/model/layers/layers.h"
 
@@ -19,6 +20,15 @@ AttentionStep Attention(const LayerContext& context, const Heads& heads, Attenti
   step.negative_slope = context.args.Number("negative_slope");
   step.concat = context.args.Bool("concat");
   return step;
+}
+
+// The features of edges that `step` reads, if it has an edge_dim.
+Status TakeEdgeFeatures(const LayerContext& context, const Heads& heads, AttentionStep* step) {
+  step->edge_width = EdgeDim(context);
+  if (step->edge_width == 0) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(step->loop_features, ReadFillValue(context));
+  VICINAL_ASSIGN_OR_RETURN(step->edge_weight, context.Tensor("lin_edge.weight", {heads.total, step->edge_width}));
+  return OkStatus();
 }
 
 // Adds the learned residual and the bias, in PyTorch Geometric's order.
@@ -39,6 +49,10 @@ StatusOr<ValueId> LowerV1(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(WeightRef weight, context.Tensor("lin.weight", {heads.total, context.input_width()}));
   VICINAL_ASSIGN_OR_RETURN(step.att_src, context.Tensor("att_src", {1, heads.count, heads.width}, {heads.total}));
   VICINAL_ASSIGN_OR_RETURN(step.att_dst, context.Tensor("att_dst", {1, heads.count, heads.width}, {heads.total}));
+  VICINAL_RETURN_IF_ERROR(TakeEdgeFeatures(context, heads, &step));
+  if (step.edge_width > 0) {
+    VICINAL_ASSIGN_OR_RETURN(step.att_edge, context.Tensor("att_edge", {1, heads.count, heads.width}, {heads.total}));
+  }
   const ValueId h = context.steps.Emit(LinearStep{weight, nullptr}, {context.input()}, heads.total);
   return Finish(context, heads, context.steps.Emit(step, {h}, heads.out));
 }
@@ -57,6 +71,7 @@ StatusOr<ValueId> LowerV2(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const Heads heads, ReadHeads(context));
   AttentionStep step = Attention(context, heads, AttentionKind::kGatV2);
   VICINAL_ASSIGN_OR_RETURN(step.att_src, context.Tensor("att", {1, heads.count, heads.width}, {heads.total}));
+  VICINAL_RETURN_IF_ERROR(TakeEdgeFeatures(context, heads, &step));
   VICINAL_ASSIGN_OR_RETURN(const ValueId left, Side(context, heads, "lin_l"));
   ValueId right = left;
   if (context.args.Bool("share_weights")) {
@@ -78,9 +93,8 @@ LayerType AttentionType(const char* name) {
   type.name = name;
   type.arguments = HeadArguments();
   AddArguments({NumberArgument("negative_slope", 0.2, 0.0, 1.0), IgnoredArgument("dropout"),
-                BoolArgument("add_self_loops", true),
-                RefusedArgument("edge_dim", {nullptr}, "graphs carry no edge features yet"),
-                IgnoredArgument("fill_value"), BoolArgument("bias", true), BoolArgument("residual", false)},
+                BoolArgument("add_self_loops", true), EdgeDimArgument(), FillValueArgument(),
+                BoolArgument("bias", true), BoolArgument("residual", false)},
                &type.arguments);
   AddArguments(MessagePassingArguments(true), &type.arguments);
   type.convolution = true;

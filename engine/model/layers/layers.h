@@ -14,6 +14,7 @@ LayerType GcnConv();
 LayerType SageConv();
 LayerType GraphConv();
 LayerType GinConv();
+LayerType GineConv();
 LayerType GatConv();
 LayerType GatV2Conv();
 LayerType TransformerConv();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // TransformerConv (Shi et al. 2021): dot-product attention over in-edges, per head, plus a skip connection that is
 // added, or with `beta` mixed in by a gate. Loops and duplicates count as sent; no in-edges: the skip connection alone.
+// With `edge_dim`, the product of an edge's features is added to its key and its value.
 #include <utility>
 
+#include "engine/model/layers/edge_features.h"
 #include "engine/model/layers/heads.h"
 #include "engine/model/layers/layers.h"
 
@@ -38,6 +40,10 @@ StatusOr<ValueId> LowerTransformer(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const ValueId key, Product(context, "lin_key", heads.total));
   VICINAL_ASSIGN_OR_RETURN(const ValueId query, Product(context, "lin_query", heads.total));
   VICINAL_ASSIGN_OR_RETURN(const ValueId value, Product(context, "lin_value", heads.total));
+  step.edge_width = EdgeDim(context);
+  if (step.edge_width > 0) {
+    VICINAL_ASSIGN_OR_RETURN(step.edge_weight, context.Tensor("lin_edge.weight", {heads.total, step.edge_width}));
+  }
   const ValueId out = context.steps.Emit(std::move(step), {value, query, key}, heads.out);
   if (!context.args.Bool("root_weight")) {
     VICINAL_RETURN_IF_ERROR(SkipTensors(context, heads.out));
@@ -55,8 +61,7 @@ LayerType TransformerConv() {
   LayerType type;
   type.name = "TransformerConv";
   type.arguments = HeadArguments();
-  AddArguments({BoolArgument("beta", false), IgnoredArgument("dropout"),
-                RefusedArgument("edge_dim", {nullptr}, "graphs carry no edge features yet"), BoolArgument("bias", true),
+  AddArguments({BoolArgument("beta", false), IgnoredArgument("dropout"), EdgeDimArgument(), BoolArgument("bias", true),
                 BoolArgument("root_weight", true)},
                &type.arguments);
   AddArguments(MessagePassingArguments(true), &type.arguments);

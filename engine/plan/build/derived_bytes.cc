@@ -29,6 +29,12 @@ void DerivedBytes::AddDegreeScale(SelfLoops loops) {
   if (Note(kept, &degree_scales_)) total_ += graph_.num_nodes() * static_cast<int64_t>(sizeof(float));
 }
 
+void DerivedBytes::AddMeanEdgeFeatures() {
+  if (mean_edge_features_ || graph_.HoldsMeanEdgeFeatures()) return;
+  mean_edge_features_ = true;
+  total_ += graph_.num_nodes() * graph_.edge_feature_width() * static_cast<int64_t>(sizeof(float));
+}
+
 void DerivedBytes::AddLayout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name, int64_t bytes) {
   if (graph_.Holds(spec, kernel, name)) return;
   if (Note(Layout{CanonicalSpec(spec, graph_.weighted()), std::string(kernel), std::string(name)}, &layouts_)) {

@@ -44,6 +44,11 @@ StatusOr<const float*> CountingAllocator::DegreeScale(SelfLoops loops) {
   return nullptr;
 }
 
+StatusOr<const float*> CountingAllocator::MeanEdgeFeatures() {
+  derived_.AddMeanEdgeFeatures();
+  return nullptr;
+}
+
 StatusOr<const AdjacencyLayout*> CountingAllocator::Layout(const AdjacencySpec& spec, const LayoutRequest& request) {
   derived_.AddLayout(spec, request.kernel, request.name, request.bytes_bound);
   return nullptr;
@@ -100,8 +105,14 @@ StatusOr<CsrView> DeviceAllocator::Adjacency(const AdjacencySpec& spec, const Ad
 
 StatusOr<const float*> DeviceAllocator::DegreeScale(SelfLoops loops) {
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceVector> scale, graph_.DegreeScale(loops));
-  memory_.degree_scales.push_back(scale);
+  memory_.vectors.push_back(scale);
   return scale->data();
+}
+
+StatusOr<const float*> DeviceAllocator::MeanEdgeFeatures() {
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceVector> means, graph_.MeanEdgeFeatures());
+  memory_.vectors.push_back(means);
+  return means->data();
 }
 
 StatusOr<const AdjacencyLayout*> DeviceAllocator::Layout(const AdjacencySpec& spec, const LayoutRequest& request) {

@@ -26,7 +26,7 @@ struct PlanMemory {
   std::vector<Buffer> constants;
   int64_t constant_bytes = 0;
   std::vector<std::shared_ptr<const DeviceCsr>> adjacencies;
-  std::vector<std::shared_ptr<const DeviceVector>> degree_scales;
+  std::vector<std::shared_ptr<const DeviceVector>> vectors;  // degree scales, mean features of edges
   std::vector<AdjacencyLayoutRef> layouts;
 };
 
@@ -53,6 +53,7 @@ class PlanAllocator {
   virtual StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) = 0;
   virtual StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) = 0;
   virtual StatusOr<const float*> DegreeScale(SelfLoops loops) = 0;
+  virtual StatusOr<const float*> MeanEdgeFeatures() = 0;  // PreparedGraph::MeanEdgeFeatures
   virtual StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) = 0;
   // The memory of values and scratch. Called once, last.
   virtual StatusOr<char*> Arena(size_t bytes) = 0;
@@ -72,6 +73,7 @@ class CountingAllocator final : public PlanAllocator {
   StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) override;
   StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) override;
   StatusOr<const float*> DegreeScale(SelfLoops loops) override;
+  StatusOr<const float*> MeanEdgeFeatures() override;
   StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) override;
   StatusOr<char*> Arena(size_t bytes) override;
 
@@ -92,6 +94,7 @@ class DeviceAllocator final : public PlanAllocator {
   StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) override;
   StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) override;
   StatusOr<const float*> DegreeScale(SelfLoops loops) override;
+  StatusOr<const float*> MeanEdgeFeatures() override;
   StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) override;
   StatusOr<char*> Arena(size_t bytes) override;
 

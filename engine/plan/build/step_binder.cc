@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/graph/edge_features.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
 
@@ -88,6 +89,15 @@ StatusOr<const float*> StepBinder::Copy(const std::vector<float>& vector) {
   return static_cast<const float*>(kept);
 }
 
+StatusOr<const float*> StepBinder::CopyTransposed(const Weight& matrix) {
+  const int64_t rows = matrix.shape[0], cols = matrix.shape[1];
+  std::vector<float> transposed(matrix.values.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < cols; ++c) transposed[c * rows + r] = matrix.values[r * cols + c];
+  }
+  return Copy(transposed);
+}
+
 StatusOr<const float*> StepBinder::Copy(const ParametersRef& vector) {
   if (vector == nullptr) return nullptr;
   return Copy(std::vector<float>(vector->values.begin(), vector->values.end()));
@@ -96,6 +106,25 @@ StatusOr<const float*> StepBinder::Copy(const ParametersRef& vector) {
 StatusOr<const float*> StepBinder::DegreeScale(const std::optional<SelfLoops>& loops) {
   if (!loops.has_value()) return nullptr;
   return layout_.allocator_.DegreeScale(*loops);
+}
+
+StatusOr<EdgeFeaturesView> StepBinder::EdgeFeatures(int64_t width, const LoopFeatures& added) {
+  const PreparedGraph& graph = *request().graph;
+  VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(graph.edge_feature_width(), graph.num_edges(), width));
+  EdgeFeaturesView view;
+  view.width = width;
+  view.values = graph.parts().edge_attr.data();
+  view.sent = graph.parts().csr.view();
+  view.one_loop_each = node_.adjacency.loops != SelfLoops::kAsSent;
+  if (!view.one_loop_each) return view;
+  if (added.mean && graph.edge_feature_width() == width) {
+    view.loop_stride = width;
+    VICINAL_ASSIGN_OR_RETURN(view.loop_values, layout_.allocator_.MeanEdgeFeatures());
+  } else {
+    // The mean of no edges is 0.
+    VICINAL_ASSIGN_OR_RETURN(view.loop_values, Copy(std::vector<float>(width, added.mean ? 0.0f : added.value)));
+  }
+  return view;
 }
 
 void StepBinder::Input(ValueId value, ConstMatrixView* view) {

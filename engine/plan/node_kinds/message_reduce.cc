@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // EdgeConv: a message for each edge, the rest of the message MLP, and a reduction over in-edges: operation
-// message_reduce.
+// message_reduce. GINEConv: the same with u alone, features of edges, and no MLP.
 #include "absl/strings/str_cat.h"
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
@@ -15,7 +15,7 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
   const Node& node = step->node();
   const AdjacencyShape shape = step->ShapeOfAdjacency();
   MessageReduceProblem problem;
-  problem.message = Message::kAdd;
+  problem.message = node.inputs.size() > 1 ? Message::kAdd : Message::kSource;
   problem.reduce = node.reduce;
   problem.weighted = shape.weighted;
   problem.rows = shape.rows;
@@ -24,7 +24,18 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
   problem.width = step->WidthOf(node.inputs[0]);
   problem.num_layers = static_cast<int32_t>(node.message_layers.size());
   for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.message_layers[l].weight->rows;
+  problem.edge_width = node.edge_term.width;
   return problem;
+}
+
+Status BindEdgeTerm(const EdgeTerm& term, StepBinder* step, MessageReduceArgs* args) {
+  if (term.width == 0) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(args->edge, step->EdgeFeatures(term.width, {}));
+  if (term.weight == nullptr) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(args->edge_weight, step->CopyTransposed(*term.weight));
+  if (term.bias == nullptr) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(args->edge_bias, step->Copy(term.bias->values));
+  return OkStatus();
 }
 
 Status BindMessageReduce(StepBinder* step) {
@@ -42,8 +53,8 @@ Status BindMessageReduce(StepBinder* step) {
     args.layers[l].activation = layer.activation;
   }
   step->Input(node.inputs[0], &args.src);
-  step->Input(node.inputs[1], &args.target);
-  return OkStatus();
+  if (node.inputs.size() > 1) step->Input(node.inputs[1], &args.target);
+  return BindEdgeTerm(node.edge_term, step, &args);
 }
 
 void DescribeMessageReduce(StepDescription* step) {
@@ -54,15 +65,22 @@ void DescribeMessageReduce(StepDescription* step) {
   std::string& formula = *step->formula();
   formula = absl::StrCat(std::string(ToString(node.reduce)), " over ", step->AdjacencyShape(), " of ",
                          activation == ActivationKind::kNone ? "" : std::string(ToString(activation)), "(",
-                         step->Shape(node.inputs[0]), " + ", step->Shape(node.inputs[1]), ")");
+                         step->Shape(node.inputs[0]));
+  for (size_t i = 1; i < node.inputs.size(); ++i) absl::StrAppend(&formula, " + ", step->Shape(node.inputs[i]));
+  const EdgeTerm& term = node.edge_term;
+  if (term.width > 0) absl::StrAppend(&formula, " + features of edges [", edges, ", ", term.width, "]");
+  if (term.weight != nullptr) absl::StrAppend(&formula, " * W^T [", term.width, ", ", in_width, "]");
+  formula += ")";
   for (const MessageLayer& layer : node.message_layers) {
     absl::StrAppend(&formula, " * W^T [", width, ", ", layer.weight->rows, "]");
     parameters += width * layer.weight->rows;
     width = layer.weight->rows;
   }
-  const int64_t read = edges * in_width + step->Elements(node.inputs[1]) + parameters;
+  const int64_t own = node.inputs.size() > 1 ? step->Elements(node.inputs[1]) : 0;
+  const int64_t read = edges * (in_width + term.width) + own + parameters;
+  const int64_t products = term.weight != nullptr ? 2 * in_width * term.width : term.width;
   step->SetCost(step->AdjacencyBytes() + read * StepDescription::kFloatBytes,
-                edges * (in_width + 2 * parameters + width));
+                edges * (in_width + products + 2 * parameters + width));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ enum class NodeKind {
   kReadout,          // inputs: a
   kExpand,           // inputs: a, one row per graph
   kDensify,          // inputs: the sparse input
-  kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied
+  kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied; or u alone
   kGate,             // inputs: out, skip
   kNarrow,           // inputs: a; the same in the 16-bit storage of the output
   kConcat,           // inputs side by side; PlaceConcats removes it

@@ -24,10 +24,14 @@ UnitCost CpuCost(const AggregateArgs& args, double) {
 UnitCost CpuCost(const AttentionArgs& args, double) {
   const double vectors = Vectors(args.problem.heads * args.problem.head_width);
   const double scores = args.problem.kind == AttentionKind::kGat ? 0.0 : 2 * vectors;
-  return {10 + 2 * vectors, 4 + vectors + scores + 0.5 * static_cast<double>(args.problem.heads)};
+  const double heads = static_cast<double>(args.problem.heads);
+  const double features = 0.5 * static_cast<double>(args.problem.edge_width) *
+                          (args.problem.kind == AttentionKind::kGatV2 ? vectors : heads);
+  return {10 + 2 * vectors, 4 + vectors + scores + features + 0.5 * heads};
 }
 UnitCost CpuCost(const MessageReduceArgs& args, double) {
-  UnitCost cost = {5 + Vectors(args.problem.out_width()), 1 + 1.5 * Vectors(args.problem.width)};
+  const double features = 0.5 * static_cast<double>(args.problem.edge_width);
+  UnitCost cost = {5 + Vectors(args.problem.out_width()), 1 + (1.5 + features) * Vectors(args.problem.width)};
   int64_t in = args.problem.width;
   for (int32_t layer = 0; layer < args.problem.num_layers; ++layer) {
     cost.edge += ProductNs(in, args.problem.out_widths[layer]);

@@ -18,6 +18,7 @@ struct Extent {
   const float* inner_row_scale = nullptr;
   const float* src_scale = nullptr;
   const int64_t* feature_ends = nullptr;  // row_ptr of sparse features, on the host
+  const NodeId* nodes = nullptr;          // of all rows, on the host
 };
 
 void FitEpilogue(const Extent& extent, const float* row_scale, Epilogue* epilogue) {
@@ -54,6 +55,7 @@ void Fit(const Extent& extent, AggregateArgs* args) {
 void Fit(const Extent& extent, AttentionArgs* args) {
   FitEdges(extent, &args->problem);
   args->adjacency = extent.adjacency;
+  args->edge.nodes = extent.nodes;
   args->value.rows = args->score_src.rows = args->key.rows = extent.sources;
   args->score_dst.rows = args->query.rows = args->dst.rows = extent.targets;
   FitEpilogue(extent, &args->epilogue);
@@ -62,6 +64,7 @@ void Fit(const Extent& extent, AttentionArgs* args) {
 void Fit(const Extent& extent, MessageReduceArgs* args) {
   FitEdges(extent, &args->problem);
   args->adjacency = extent.adjacency;
+  args->edge.nodes = extent.nodes;
   args->src.rows = extent.sources;
   args->target.rows = args->dst.rows = extent.targets;
   FitEpilogue(extent, &args->epilogue);
@@ -141,6 +144,7 @@ Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, co
       extent.adjacency = {found.rows, found.cols, found.nnz, edges.row_ptr, edges.col, edges.value};
     }
     extent.feature_ends = inputs_.sparse_ends;
+    extent.nodes = field.nodes();
     extent.row_scale = vector(step.row_scale);
     extent.inner_row_scale = vector(step.inner_row_scale);
     extent.src_scale = vector(step.src_scale);

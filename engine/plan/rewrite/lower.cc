@@ -120,6 +120,14 @@ class Lowering {
     node.message_layers = std::move(layers);
     Push(std::move(node));
   }
+  void Lower(const EdgeSumStep& op) {
+    Node node = Begin(NodeKind::kMessageReduce);
+    node.adjacency = op.adjacency;
+    node.reduce = op.reduce;
+    node.message_activation.kind = ActivationKind::kRelu;
+    node.edge_term = {op.edge_width, op.edge_weight, op.edge_bias};
+    Push(std::move(node));
+  }
   void Lower(const GateStep& op) {
     Node node = Begin(NodeKind::kGate);
     node.scale = ToParameters(op.weight);

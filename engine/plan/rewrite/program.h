@@ -49,6 +49,13 @@ struct MessageLayer {
   Activation activation;
 };
 
+// What a kMessageReduce adds to the message of an edge with the features e [width]: W e + b.
+struct EdgeTerm {
+  int64_t width = 0;  // 0: nothing
+  WeightRef weight;   // [D, width]; null: e itself
+  WeightRef bias;     // [D] or null
+};
+
 struct Node {
   NodeKind kind = NodeKind::kRow;
   std::vector<ValueId> inputs;
@@ -68,6 +75,7 @@ struct Node {
                                              // adjacency says
   Activation message_activation;             // kMessageReduce: of u + v
   std::vector<MessageLayer> message_layers;  // kMessageReduce: after that
+  EdgeTerm edge_term;                        // kMessageReduce: added to u + v
   AttentionStep attention;                   // kAttention
 };
 

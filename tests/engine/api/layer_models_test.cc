@@ -35,10 +35,13 @@ TEST_P(LayerGraphModelsTest, GraphsInOneBatch) {
   const HostTensor ptr = Ints(batch->ptr, {static_cast<int64_t>(batch->ptr.size())});
   const HostTensor edge_index = Ints(ends, {2, static_cast<int64_t>(batch->sources.size())});
   const HostTensor x = TensorOf(batch->features.dense);
+  const HostTensor edge_attr =
+      Floats(batch->edge_features, {static_cast<int64_t>(batch->sources.size()), batch->edge_feature_width});
   GraphBatchRequest request;
   request.model = GetParam().model;
   request.ptr = ptr.view();
   request.edge_index = edge_index.view();
+  request.edge_attr = edge_attr.view();
   request.features.dense = x.view();
   const auto all = InferBatch(engine, request);
   ASSERT_TRUE(all.ok()) << all.status();

@@ -79,6 +79,7 @@ inline GraphSource SourceOf(const client::GraphData& data, const std::string& na
   source.node_count = data.node_count;
   source.edge_index = TensorOf(data.edge_index);
   if (data.edge_weight) source.edge_weight = TensorOf(*data.edge_weight);
+  if (data.edge_attr) source.edge_attr = TensorOf(*data.edge_attr);
   source.order = order;
   source.feature_count = data.features->columns;
   if (data.features->sparse) {

@@ -7,6 +7,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -176,11 +177,18 @@ class Rings {
     indices_ = {DataType::kInt32, {nodes}, BytesOf(indices)};
     values_ = Floats(values, {nodes});
   }
+  // Now each edge has `width` features.
+  void AddEdgeFeatures(int64_t width) {
+    std::vector<float> features(static_cast<size_t>(edges_.shape[1] * width));
+    for (size_t i = 0; i < features.size(); ++i) features[i] = 0.25f * static_cast<float>(i % 13);
+    edge_attr_ = Floats(features, {edges_.shape[1], width});
+  }
   GraphBatchRequest request() const {
     GraphBatchRequest request;
     request.model = "p";
     request.ptr = ptr_.view();
     request.edge_index = edges_.view();
+    if (edge_attr_) request.edge_attr = edge_attr_->view();
     if (sparse_) {
       request.features.indptr = indptr_.view();
       request.features.indices = indices_.view();
@@ -194,6 +202,7 @@ class Rings {
 
  private:
   HostTensor ptr_, edges_, dense_, indptr_, indices_, values_;
+  std::optional<HostTensor> edge_attr_;
   bool sparse_ = false;
 };
 
@@ -234,6 +243,38 @@ TEST_F(SharedBatchesTest, BatchesOfGraphsAreComputedTogetherByTheirFeaturesForm)
     EXPECT_EQ(got->rows, expected->rows) << i;
     EXPECT_EQ(got->served_by.numerics_revision, expected->served_by.numerics_revision);
     EXPECT_EQ(got->run_requests, i < 5 ? 5 : 3) << i;
+  }
+}
+
+TEST_F(SharedBatchesTest, FeaturesOfEdgesStayWithThem) {
+  constexpr char kGine[] = R"({"format": "vicinal.model/1", "in_channels": 3, "task": "graph", "layers": [
+      {"name": "c", "type": "GINEConv", "args": {"edge_dim": 2, "nn": [{"type": "Linear", "args": {"out_channels": 2}}]}},
+      {"name": "pool", "type": "global_mean_pool"}]})";
+  const auto quiet = MakeWorld();
+  for (Engine* engine : {quiet.get(), engine_.get()}) {
+    ModelSource model = SmallModel("p");
+    model.architecture_json = kGine;
+    model.weights_file = SafetensorsBuilder()
+                             .AddRamp("c.lin.weight", {3, 2})
+                             .AddRamp("c.lin.bias", {3})
+                             .AddRamp("c.nn.0.weight", {2, 3})
+                             .AddRamp("c.nn.0.bias", {2})
+                             .Build();
+    ASSERT_TRUE(engine->PutModel(std::move(model), {}).ok());
+  }
+  std::vector<Rings> batches;
+  for (int64_t i = 0; i < 4; ++i) batches.emplace_back(1 + 2 * i, 0.25f * static_cast<float>(i), false);
+  for (Rings& rings : batches) rings.AddEdgeFeatures(2);
+  Block();
+  std::vector<std::future<StatusOr<InferenceResult>>> answers;
+  for (const Rings& rings : batches) answers.push_back(AskBatch(rings.request()));
+  Release();
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const auto got = answers[i].get(), expected = InferBatch(*quiet, batches[i].request());
+    ASSERT_TRUE(got.ok()) << got.status();
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_EQ(got->values, expected->values) << i;
+    EXPECT_EQ(got->run_requests, 4) << i;
   }
 }
 

@@ -32,12 +32,19 @@ inline EdgeList DirectedGraph() {
   return edges;
 }
 
-inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, OrderKind order, Device& device) {
+// `edge_features`: features of each edge, all different.
+inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, OrderKind order, Device& device,
+                                                         int64_t edge_features = 0) {
   GraphSource source;
   source.name = "g";
   source.node_count = edges.num_nodes;
   source.edge_index = testing::EdgeTensor(edges);
   if (edges.weighted()) source.edge_weight = testing::FloatTensor({edges.num_edges()}, edges.weight);
+  if (edge_features > 0) {
+    std::vector<float> features(edges.num_edges() * edge_features);
+    for (size_t i = 0; i < features.size(); ++i) features[i] = static_cast<float>(i) / 8.0f;
+    source.edge_attr = testing::FloatTensor({edges.num_edges(), edge_features}, features);
+  }
   source.order = order;
   source.ids_digest = "crc32c:0123abcd";
   source.source_digest = "sync-1:0123";

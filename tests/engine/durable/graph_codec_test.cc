@@ -108,6 +108,8 @@ void ExpectSameGraph(const PreparedGraph::Parts& a, const PreparedGraph::Parts& 
   EXPECT_EQ(a.csr.row_ptr, b.csr.row_ptr);
   EXPECT_EQ(a.csr.col, b.csr.col);
   EXPECT_EQ(a.csr.value, b.csr.value);
+  EXPECT_EQ(a.edge_feature_width, b.edge_feature_width);
+  EXPECT_EQ(a.edge_attr, b.edge_attr);
   EXPECT_EQ(a.permutation.is_identity(), b.permutation.is_identity());
   EXPECT_EQ(a.permutation.new_of_old(), b.permutation.new_of_old());
   EXPECT_EQ(a.permutation.old_of_new(), b.permutation.old_of_new());
@@ -137,6 +139,20 @@ INSTANTIATE_TEST_SUITE_P(Orders, GraphOfEveryOrder,
                          ::testing::Values(OrderKind::kNone, OrderKind::kDegree, OrderKind::kRcm, OrderKind::kCommunity,
                                            OrderKind::kAuto),
                          [](const auto& info) { return std::string(ToString(info.param)); });
+
+TEST_F(GraphCodecTest, FeaturesOfEdgesComeBackBitForBit) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kRcm, *device_, 5);
+  ASSERT_EQ(graph->edge_feature_width(), 5);
+  Write(*graph);
+  const auto bound = GraphBytesBound(OnlyVersion(*directory_, state::Store::kGraphs));
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_GE(*bound, graph->size_bytes());
+  EXPECT_LE(*bound, 2 * graph->size_bytes());
+  ThreadPool pool(2);
+  const auto read = Read(&pool);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSameGraph(read->graph->parts(), graph->parts());
+}
 
 TEST_F(GraphCodecTest, OneNodeWithoutEdges) {
   EdgeList edges;
@@ -182,6 +198,8 @@ struct Arrays {
   std::vector<int64_t> row_ptr = {0, 1, 3, 3};
   std::vector<int32_t> col = {2, 0, 1};
   std::vector<float> value = {1.0f, 2.0f, 3.0f};
+  std::vector<float> edge_attr = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f};
+  int64_t edge_features = 2;  // as the metadata says
   std::vector<int32_t> new_of_old = {1, 2, 0};
   std::vector<int64_t> blocks = {0, 2, 3};
   int64_t nodes = 3, edges = 3;
@@ -203,6 +221,8 @@ class MaliciousGraph : public GraphCodecTest, public ::testing::WithParamInterfa
                           {{{"row_ptr", DataType::kInt64, extent(arrays.row_ptr)}, BytesOf(arrays.row_ptr)},
                            {{"col", DataType::kInt32, extent(arrays.col)}, BytesOf(arrays.col)},
                            {{"value", DataType::kFloat32, extent(arrays.value)}, BytesOf(arrays.value)},
+                           {{"edge_attr", DataType::kFloat32, {3, static_cast<int64_t>(arrays.edge_attr.size()) / 3}},
+                            BytesOf(arrays.edge_attr)},
                            {{"new_of_old", DataType::kInt32, extent(arrays.new_of_old)}, BytesOf(arrays.new_of_old)},
                            {{"blocks", DataType::kInt64, extent(arrays.blocks)}, BytesOf(arrays.blocks)}},
                           {})
@@ -211,6 +231,7 @@ class MaliciousGraph : public GraphCodecTest, public ::testing::WithParamInterfa
     metadata.node_count = metadata.profile.num_nodes = arrays.nodes;
     metadata.edge_count = metadata.profile.num_edges = arrays.edges;
     metadata.weighted = true;
+    metadata.edge_feature_width = arrays.edge_features;
     metadata.numerics_revision = NumericsRevision(OrderKind::kNone);
     ASSERT_TRUE((*writer)->Publish(EncodeGraphMetadata(metadata)).ok());
   }
@@ -235,56 +256,60 @@ TEST_P(MaliciousGraph, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     Arrays, MaliciousGraph,
-    ::testing::Values(BadArrays{"FirstOffset", [](Arrays& a) { a.row_ptr[0] = -1; }, "section 'row_ptr'"},
-                      BadArrays{"FallingOffsets",
-                                [](Arrays& a) {
-                                  a.row_ptr = {0, 3, 1, 3};
-                                },
-                                "section 'row_ptr'"},
-                      BadArrays{"LastOffset", [](Arrays& a) { a.row_ptr[3] = 4; }, "section 'row_ptr'"},
-                      BadArrays{"HugeOffset", [](Arrays& a) { a.row_ptr[1] = int64_t{1} << 60; }, "section 'row_ptr'"},
-                      BadArrays{"ShortOffsets",
-                                [](Arrays& a) {
-                                  a.row_ptr = {0, 3, 3};
-                                },
-                                "[4] expected"},
-                      BadArrays{"NegativeNode", [](Arrays& a) { a.col[0] = -1; }, "section 'col'"},
-                      BadArrays{"NodeOutOfRange", [](Arrays& a) { a.col[2] = 3; }, "section 'col'"},
-                      BadArrays{"UnsortedRow",
-                                [](Arrays& a) {
-                                  a.col = {2, 1, 0};
-                                },
-                                "section 'col'"},
-                      BadArrays{"MissingColumns", [](Arrays& a) { a.col.pop_back(); }, "[3] expected"},
-                      BadArrays{"NotANumber", [](Arrays& a) { a.value[1] = std::nanf(""); }, "section 'value'"},
-                      BadArrays{"InfiniteWeight",
-                                [](Arrays& a) { a.value[2] = std::numeric_limits<float>::infinity(); },
-                                "section 'value'"},
-                      BadArrays{"RepeatedNode",
-                                [](Arrays& a) {
-                                  a.new_of_old = {1, 1, 0};
-                                },
-                                "section 'new_of_old'"},
-                      BadArrays{"PermutationOutOfRange",
-                                [](Arrays& a) {
-                                  a.new_of_old = {1, 3, 0};
-                                },
-                                "section 'new_of_old'"},
-                      BadArrays{"ShortPermutation",
-                                [](Arrays& a) {
-                                  a.new_of_old = {1, 0};
-                                },
-                                "section 'new_of_old'"},
-                      BadArrays{"FallingBlocks",
-                                [](Arrays& a) {
-                                  a.blocks = {0, 4, 3};
-                                },
-                                "section 'blocks'"},
-                      BadArrays{"TooManyBlocks", [](Arrays& a) { a.blocks = {0, 1, 2, 3, 3, 3}; }, "section 'blocks'"},
-                      BadArrays{"MoreNodesThanBytes", [](Arrays& a) { a.nodes = int64_t{1} << 30; },
-                                "fewer bytes than its nodes and edges take"},
-                      BadArrays{"MoreEdgesThanBytes", [](Arrays& a) { a.edges = std::numeric_limits<int64_t>::max(); },
-                                "fewer bytes"}),
+    ::testing::Values(
+        BadArrays{"FirstOffset", [](Arrays& a) { a.row_ptr[0] = -1; }, "section 'row_ptr'"},
+        BadArrays{"FallingOffsets",
+                  [](Arrays& a) {
+                    a.row_ptr = {0, 3, 1, 3};
+                  },
+                  "section 'row_ptr'"},
+        BadArrays{"LastOffset", [](Arrays& a) { a.row_ptr[3] = 4; }, "section 'row_ptr'"},
+        BadArrays{"HugeOffset", [](Arrays& a) { a.row_ptr[1] = int64_t{1} << 60; }, "section 'row_ptr'"},
+        BadArrays{"ShortOffsets",
+                  [](Arrays& a) {
+                    a.row_ptr = {0, 3, 3};
+                  },
+                  "[4] expected"},
+        BadArrays{"NegativeNode", [](Arrays& a) { a.col[0] = -1; }, "section 'col'"},
+        BadArrays{"NodeOutOfRange", [](Arrays& a) { a.col[2] = 3; }, "section 'col'"},
+        BadArrays{"UnsortedRow",
+                  [](Arrays& a) {
+                    a.col = {2, 1, 0};
+                  },
+                  "section 'col'"},
+        BadArrays{"MissingColumns", [](Arrays& a) { a.col.pop_back(); }, "[3] expected"},
+        BadArrays{"NotANumber", [](Arrays& a) { a.value[1] = std::nanf(""); }, "section 'value'"},
+        BadArrays{"InfiniteWeight", [](Arrays& a) { a.value[2] = std::numeric_limits<float>::infinity(); },
+                  "section 'value'"},
+        BadArrays{"FeatureThatIsNoNumber", [](Arrays& a) { a.edge_attr[5] = std::nanf(""); }, "section 'edge_attr'"},
+        BadArrays{"FewFeatures", [](Arrays& a) { a.edge_attr.resize(3); }, "[3, 2] expected"},
+        BadArrays{"HugeFeatures", [](Arrays& a) { a.edge_features = 2'000'000'000; }, "fewer bytes"},
+        BadArrays{"ImpossibleFeatures", [](Arrays& a) { a.edge_features = int64_t{1} << 40; }, "edge_feature_width"},
+        BadArrays{"RepeatedNode",
+                  [](Arrays& a) {
+                    a.new_of_old = {1, 1, 0};
+                  },
+                  "section 'new_of_old'"},
+        BadArrays{"PermutationOutOfRange",
+                  [](Arrays& a) {
+                    a.new_of_old = {1, 3, 0};
+                  },
+                  "section 'new_of_old'"},
+        BadArrays{"ShortPermutation",
+                  [](Arrays& a) {
+                    a.new_of_old = {1, 0};
+                  },
+                  "section 'new_of_old'"},
+        BadArrays{"FallingBlocks",
+                  [](Arrays& a) {
+                    a.blocks = {0, 4, 3};
+                  },
+                  "section 'blocks'"},
+        BadArrays{"TooManyBlocks", [](Arrays& a) { a.blocks = {0, 1, 2, 3, 3, 3}; }, "section 'blocks'"},
+        BadArrays{"MoreNodesThanBytes", [](Arrays& a) { a.nodes = int64_t{1} << 30; },
+                  "fewer bytes than its nodes and edges take"},
+        BadArrays{"MoreEdgesThanBytes", [](Arrays& a) { a.edges = std::numeric_limits<int64_t>::max(); },
+                  "fewer bytes"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // --- features ---

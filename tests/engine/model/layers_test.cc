@@ -262,8 +262,6 @@ TEST(GatConvTest, HeadsAreJoinedOrAveraged) {
 }
 
 TEST(GatConvTest, RefusesArguments) {
-  ExpectRefused(One("GATConv", R"("out_channels": 2, "edge_dim": 4)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.edge_dim", "no edge features");
   ExpectRefused(One("GATConv", R"("out_channels": 2, "heads": 0)"), "BAD_ARCHITECTURE", "layers[0].args.heads",
                 "within 1 and");
   ExpectRefused(One("GATConv", R"("out_channels": 16777216, "heads": 65536)"), "BAD_ARCHITECTURE",
@@ -331,8 +329,6 @@ TEST(TransformerConvTest, Arguments) {
 }
 
 TEST(TransformerConvTest, RefusesArguments) {
-  ExpectRefused(One("TransformerConv", R"("out_channels": 2, "edge_dim": 4)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.edge_dim", "no edge features");
   ExpectRefused(One("TransformerConv", R"("out_channels": 2, "add_self_loops": true)"), "BAD_ARCHITECTURE",
                 "layers[0].args.add_self_loops", "no argument");
   ExpectRefused(One("TransformerConv", R"("out_channels": 2, "beta": 1)"), "BAD_ARCHITECTURE", "layers[0].args.beta",

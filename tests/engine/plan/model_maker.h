@@ -18,6 +18,9 @@
 
 namespace vicinal::testing {
 
+// Features that random models read of each edge.
+inline constexpr int64_t kEdgeFeatures = 3;
+
 // Each method adds one step, as a layer of its own called "l<step>", and returns its value.
 class ModelMaker {
  public:
@@ -68,6 +71,25 @@ class ModelMaker {
     step.head_width = widths_[values] / heads;
     step.concat = concat;
     return Add(step, {values, queries, keys}, concat ? widths_[values] : step.head_width);
+  }
+  // The attention step `attention` now reads features of edges; `loops` are those of added ones.
+  void WithEdgeFeatures(ValueId attention, LoopFeatures loops) {
+    Step& step = *std::find_if(model_.steps.begin(), model_.steps.end(),
+                               [&](const Step& one) { return one.output == attention; });
+    auto& op = std::get<AttentionStep>(step.op);
+    op.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    op.edge_weight = Draw({op.heads * op.head_width, kEdgeFeatures}, 0.7);
+    if (op.kind == AttentionKind::kGat) op.att_edge = Draw({op.heads * op.head_width}, 0.5);
+    op.loop_features = loops;
+  }
+  // GINEConv's sum; `product`: of W e + b, otherwise x has kEdgeFeatures columns.
+  ValueId EdgeSum(ValueId x, Reduce reduce, bool product) {
+    EdgeSumStep step;
+    step.reduce = reduce;
+    step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    if (product) step.edge_weight = Draw({widths_[x], kEdgeFeatures}, 0.7);
+    if (product) step.edge_bias = Draw({widths_[x]}, 0.5);
+    return Add(step, {x}, widths_[x]);
   }
   ValueId Gate(ValueId out, ValueId skip) {
     return Add(GateStep{Draw({1, 3 * widths_[out]}, 0.5)}, {out, skip}, widths_[out]);
@@ -226,7 +248,7 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
 inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
   std::mt19937& random = maker.random();
   const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 16) {
+  switch (random() % 18) {
     case 0:  // GCNConv
       return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
     case 1: {  // SAGEConv
@@ -287,6 +309,21 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
       const ValueId gate = maker.Activate(maker.Slice(h, out, out), ActivationKind::kSigmoid);
       const ValueId gated = maker.Multiply(maker.Slice(h, 0, out), gate);
       return random() % 2 ? gated : maker.Concat({gated, maker.Scale(gate, -1.5, random() % 2 == 0)});
+    }
+    case 15: {  // GINEConv
+      const bool product = random() % 2 == 0;
+      const ValueId h = product ? x : maker.Linear(x, kEdgeFeatures, true);
+      return maker.Linear(maker.Mix(maker.EdgeSum(h, AnyReduce(random), product), 1.0, h, 1.3), out, true);
+    }
+    case 16: {  // attention with features of edges
+      const bool concat = random() % 2 == 0;
+      const ValueId h = maker.Linear(x, out, true), other = maker.Linear(x, out, true);
+      const uint32_t kind = random() % 3;
+      const ValueId value = kind == 0   ? maker.Attention(h, 2, concat)
+                            : kind == 1 ? maker.AttentionV2(h, other, 2, concat)
+                                        : maker.AttentionDot(h, other, maker.Linear(x, out, true), 4, concat);
+      maker.WithEdgeFeatures(value, random() % 2 == 0 ? LoopFeatures() : LoopFeatures{false, 0.7f});
+      return maker.Bias(value);
     }
     case 14: {  // differences from the graph's mean
       const ValueId h = maker.Linear(x, out, true);

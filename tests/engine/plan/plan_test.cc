@@ -34,7 +34,7 @@ TEST_P(RandomModels, EqualTheOracle) {
   const auto model = AnyModel(cols, weighted, pooled, static_cast<uint32_t>(GetParam()));
   const std::vector<double> x = RandomFeatures(nodes, cols, random);
   const NamedOutput& output = *model->FindOutput("logits");
-  InterpreterInput input{&edges, &x, segments};
+  const InterpreterInput input{&edges, &x, segments, EdgeFeaturesOf(edges)};
   const auto expected = Interpret(*model, input, output.value);
   ASSERT_TRUE(expected.ok()) << expected.status();
 
@@ -90,7 +90,7 @@ TEST(EdgeConv, AnOffsetCostsTheRoundingOfTwoProductsAndNoMore) {
     const auto plan =
         *Plan::Build(RequestFor(model, graph, *features), ThePlanBench().registry, *ThePlanBench().device);
     const std::vector<float> got = RunPlan(*plan, *features, *graph, false);
-    const InterpreterInput input{&edges, &x, {}};
+    const InterpreterInput input{&edges, &x, {}, EdgeFeaturesOf(edges)};
     const std::vector<double> expected = *Interpret(*model, input, model->outputs[0].value);
     ASSERT_EQ(got.size(), expected.size());
     const auto& nn = std::get<EdgeConvStep>(model->steps[0].op).nn;

@@ -32,16 +32,34 @@ inline PlanBench& ThePlanBench() {
   return bench;
 }
 
+// Features of each edge of a list, kEdgeFeatures random numbers.
+inline std::vector<float> EdgeFeaturesOf(const EdgeList& edges) {
+  std::mt19937 random(static_cast<uint32_t>(edges.num_edges()) + 1);
+  std::vector<float> features(static_cast<size_t>(edges.num_edges() * kEdgeFeatures));
+  for (float& feature : features) feature = static_cast<float>(static_cast<int>(random() % 2000) - 1000) / 700.0f;
+  return features;
+}
+
+// With `edge_attr` (null: EdgeFeaturesOf) as features of edges.
 inline std::shared_ptr<const PreparedGraph> PrepareEdges(const EdgeList& edges, OrderKind order,
                                                          std::vector<int64_t> segments = {},
-                                                         Device* device = ThePlanBench().device.get()) {
+                                                         Device* device = ThePlanBench().device.get(),
+                                                         const std::vector<float>* edge_attr = nullptr) {
   PreparedGraph::Parts parts;
   parts.name = "g";
   parts.version = 1;
   parts.order = order;
-  parts.csr = BuildCsrByTarget(edges);
+  std::vector<EdgeId> sent;
+  parts.csr = BuildCsrByTarget(edges, &sent);
   parts.permutation = ComputeOrder(order, parts.csr).value();
-  if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old());
+  if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old(), &sent);
+  const std::vector<float> features = edge_attr != nullptr ? *edge_attr : EdgeFeaturesOf(edges);
+  const int64_t width = edges.num_edges() == 0 ? 0 : static_cast<int64_t>(features.size()) / edges.num_edges();
+  parts.edge_feature_width = width;
+  for (const EdgeId edge : sent) {
+    parts.edge_attr.insert(parts.edge_attr.end(), features.begin() + edge * width,
+                           features.begin() + (edge + 1) * width);
+  }
   parts.segments = std::move(segments);
   return std::make_shared<PreparedGraph>(std::move(parts), device);
 }

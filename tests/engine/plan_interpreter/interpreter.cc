@@ -19,6 +19,7 @@ struct Edge {
   int64_t source = 0;
   int64_t target = 0;
   double weight = 1.0;
+  std::vector<double> features = {};
 };
 
 // Self-loops added or replaced as the spec says. Loops come last, in the order of nodes.
@@ -73,6 +74,37 @@ StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& s
   for (double& d : degree) d = d == 0.0 ? 0.0 : 1.0 / std::sqrt(d);
   for (Edge& edge : edges) edge.weight *= degree[edge.source] * degree[edge.target];
   return edges;
+}
+
+// Gives `edges`, which Derive made of `graph`, their features, `width` each. `attr` [E, width] are those of the edges
+// as sent.
+void TakeFeatures(const EdgeList& graph, const std::vector<float>& attr, int64_t width, const AdjacencySpec& spec,
+                  const LoopFeatures& added, std::vector<Edge>& edges) {
+  VICINAL_CHECK(static_cast<int64_t>(attr.size()) == graph.num_edges() * width);
+  const bool replaced = spec.loops == SelfLoops::kReplace;
+  std::vector<std::vector<double>> sum(graph.num_nodes, std::vector<double>(width, 0.0));
+  std::vector<double> count(graph.num_nodes, 0.0);
+  size_t at = 0;
+  for (int64_t e = 0; e < graph.num_edges(); ++e) {
+    if (replaced && graph.source[e] == graph.target[e]) continue;
+    edges[at].features.assign(attr.begin() + e * width, attr.begin() + (e + 1) * width);
+    for (int64_t a = 0; a < width; ++a) sum[graph.target[e]][a] += edges[at].features[a];
+    count[graph.target[e]] += 1.0;
+    ++at;
+  }
+  for (; at < edges.size(); ++at) {
+    const int64_t node = edges[at].target;
+    for (int64_t a = 0; a < width; ++a) {
+      edges[at].features.push_back(!added.mean ? added.value : count[node] == 0.0 ? 0.0 : sum[node][a] / count[node]);
+    }
+  }
+}
+
+// Row `row` of W [rows, A] times the edge's features.
+double Product(const WeightRef& weight, int64_t row, const std::vector<double>& features) {
+  double product = 0.0;
+  for (size_t a = 0; a < features.size(); ++a) product += weight->values[row * features.size() + a] * features[a];
+  return product;
 }
 
 double Apply(const Activation& activation, double x) {
@@ -168,7 +200,7 @@ void Reduced(Reduce reduce, bool first, double message, double* target) {
 class StepRunner {
  public:
   StepRunner(const InterpreterInput& input, const std::vector<int64_t>& widths, std::vector<Matrix>& values)
-      : graph_(*input.edges), segments_(input.segments), widths_(widths), values_(values) {
+      : graph_(*input.edges), edge_attr_(input.edge_attr), segments_(input.segments), widths_(widths), values_(values) {
     if (segments_.empty()) segments_ = {0, graph_.num_nodes};
     one_graph_ = input.segments.empty();
   }
@@ -198,7 +230,8 @@ class StepRunner {
   }
 
   StatusOr<Matrix> operator()(const AttentionStep& op) {
-    VICINAL_ASSIGN_OR_RETURN(const std::vector<Edge> edges, Derive(graph_, op.adjacency));
+    VICINAL_ASSIGN_OR_RETURN(std::vector<Edge> edges, Derive(graph_, op.adjacency));
+    if (op.edge_width > 0) TakeFeatures(graph_, edge_attr_, op.edge_width, op.adjacency, op.loop_features, edges);
     const int64_t w = op.heads * op.head_width;
     Matrix joined(graph_.num_nodes * w, 0.0);
     for (int64_t head = 0; head < op.heads; ++head) AttendOneHead(op, edges, head, joined);
@@ -244,6 +277,24 @@ class StepRunner {
       const std::vector<double> message = EdgeMessage(op, edge);
       const bool first = count[edge.target]++ == 0;
       for (int64_t c = 0; c < w; ++c) Reduced(op.reduce, first, message[c], &out[edge.target * w + c]);
+    }
+    if (op.reduce == Reduce::kMean) Divide(count, w, out);
+    return out;
+  }
+  StatusOr<Matrix> operator()(const EdgeSumStep& op) {
+    VICINAL_ASSIGN_OR_RETURN(std::vector<Edge> edges, Derive(graph_, op.adjacency));
+    TakeFeatures(graph_, edge_attr_, op.edge_width, op.adjacency, {}, edges);
+    const int64_t w = step_->width;
+    Matrix out(graph_.num_nodes * w, 0.0);
+    std::vector<int64_t> count(graph_.num_nodes, 0);
+    for (const Edge& edge : edges) {
+      const bool first = count[edge.target]++ == 0;
+      for (int64_t c = 0; c < w; ++c) {
+        const double term = op.edge_weight == nullptr
+                                ? edge.features[c]
+                                : Product(op.edge_weight, c, edge.features) + At(op.edge_bias, c, 0.0);
+        Reduced(op.reduce, first, std::max(in(0)[edge.source * w + c] + term, 0.0), &out[edge.target * w + c]);
+      }
     }
     if (op.reduce == Reduce::kMean) Divide(count, w, out);
     return out;
@@ -397,6 +448,11 @@ class StepRunner {
     for (int64_t i = 0; i < count; ++i) x[i] = (x[i] - mean) / divisor;
   }
 
+  // Column `c` of W times the features of an edge.
+  static double FeatureTerm(const AttentionStep& op, const Edge& edge, int64_t c) {
+    return op.edge_width == 0 ? 0.0 : Product(op.edge_weight, c, edge.features);
+  }
+
   // Of an edge in the head whose columns begin at `first`.
   double Score(const AttentionStep& op, const Edge& edge, int64_t first) const {
     const int64_t w = op.heads * op.head_width;
@@ -404,13 +460,14 @@ class StepRunner {
     const auto at = [&](size_t k, int64_t node, int64_t c) { return in(k)[node * w + first + c]; };
     double score = 0.0;
     for (int64_t c = 0; c < op.head_width; ++c) {
+      const double term = FeatureTerm(op, edge, first + c);
       if (op.kind == AttentionKind::kDot) {
-        score += at(1, edge.target, c) * at(2, edge.source, c);
+        score += at(1, edge.target, c) * (at(2, edge.source, c) + term);
       } else if (op.kind == AttentionKind::kGatV2) {
-        score += op.att_src->values[first + c] * leaky(at(0, edge.source, c) + at(1, edge.target, c));
+        score += op.att_src->values[first + c] * leaky(at(0, edge.source, c) + at(1, edge.target, c) + term);
       } else {
         score += op.att_src->values[first + c] * at(0, edge.source, c) +
-                 op.att_dst->values[first + c] * at(0, edge.target, c);
+                 op.att_dst->values[first + c] * at(0, edge.target, c) + At(op.att_edge, first + c, 0.0) * term;
       }
     }
     if (op.kind == AttentionKind::kDot) return score / std::sqrt(static_cast<double>(op.head_width));
@@ -434,12 +491,15 @@ class StepRunner {
     for (size_t e = 0; e < edges.size(); ++e) {
       const Edge& edge = edges[e];
       for (int64_t c = 0; c < op.head_width; ++c) {
-        out[edge.target * w + first + c] += score[e] / total[edge.target] * values[edge.source * w + first + c];
+        const double term = op.kind == AttentionKind::kDot ? FeatureTerm(op, edge, first + c) : 0.0;
+        out[edge.target * w + first + c] +=
+            score[e] / total[edge.target] * (values[edge.source * w + first + c] + term);
       }
     }
   }
 
   const EdgeList& graph_;
+  const std::vector<float>& edge_attr_;
   std::vector<int64_t> segments_;
   bool one_graph_ = true;
   const std::vector<int64_t>& widths_;

@@ -18,6 +18,7 @@ struct InterpreterInput {
   const EdgeList* edges = nullptr;         // client's ids
   const std::vector<double>* x = nullptr;  // [N, F], dense
   std::vector<int64_t> segments;           // batch of small graphs: [G + 1]; empty: one graph
+  std::vector<float> edge_attr = {};       // [E, A], in the order of `edges`; empty: none
 };
 
 // The value `output` as [rows, width], row-major. FAILED_PRECONDITION when the model needs edge weights and there are

@@ -56,6 +56,7 @@ struct DataSet {
   EdgeList edges;
   std::vector<double> x;
   std::vector<int64_t> segments;
+  std::vector<float> edge_attr;  // [E, A]; empty: none
 };
 
 inline std::vector<double> Densify(const client::Features& features) {
@@ -83,6 +84,7 @@ inline DataSet ReadDataSet(const std::string& name) {
   set.edges.source.assign(ends.begin(), ends.begin() + ends.size() / 2);
   set.edges.target.assign(ends.begin() + ends.size() / 2, ends.end());
   if (npz.Has("edge_weight")) set.edges.weight = client::ToFloats(*npz.Read("edge_weight"));
+  if (npz.Has("edge_attr")) set.edge_attr = client::ToFloats(*npz.Read("edge_attr"));
   set.x = Densify(features);
   if (npz.Has("graph_id")) {
     const std::vector<int64_t> id = *client::ToInts(*npz.Read("graph_id"));
@@ -138,6 +140,7 @@ inline void CheckReferenceCase(const ReferenceCase& test) {
   InterpreterInput input;
   input.edges = &data.edges;
   input.x = &data.x;
+  input.edge_attr = data.edge_attr;
   if ((*model)->graph_level) input.segments = data.segments;
   for (const auto& [name, entry] : reference->entries()) {
     SCOPED_TRACE(name);

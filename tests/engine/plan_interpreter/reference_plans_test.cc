@@ -22,7 +22,7 @@ struct PreparedCase {
   PreparedCase(const ReferenceCase& test, bool sparse) : model(LoadReference(test.model, test.folder)) {
     const DataSet& data = CachedDataSet(test.data);
     const std::vector<int64_t> segments = model->graph_level ? data.segments : std::vector<int64_t>{};
-    graph = PrepareEdges(data.edges, OrderKind::kNone, segments);
+    graph = PrepareEdges(data.edges, OrderKind::kNone, segments, ThePlanBench().device.get(), &data.edge_attr);
     features = UploadFeatures(data.x, model->feature_count, sparse, *graph);
   }
   std::shared_ptr<const Model> model;

@@ -17,12 +17,16 @@ namespace {
 using testing::EdgeTensor;
 using testing::FloatTensor;
 
-GraphSource SourceOf(const EdgeList& edges, int64_t features) {
+GraphSource SourceOf(const EdgeList& edges, int64_t features, int64_t edge_features = 0) {
   GraphSource source;
   source.node_count = edges.num_nodes;
   source.edge_index = EdgeTensor(edges);
   if (features > 0)
     source.x = FloatTensor({edges.num_nodes, features}, std::vector<float>(edges.num_nodes * features, 1.0f));
+  if (edge_features > 0) {
+    const int64_t count = edges.num_edges() * edge_features;
+    source.edge_attr = FloatTensor({edges.num_edges(), edge_features}, std::vector<float>(count, 1.0f));
+  }
   return source;
 }
 
@@ -32,7 +36,7 @@ TEST(PreparationBytesBound, CoversWhatIsKept) {
   for (const EdgeList& edges :
        {UniformGraph(1000, 5000, 1), UniformGraph(1000, 0, 1), UniformGraph(1, 100, 1), GridGraph(30)}) {
     for (const int64_t features : {0, 3, 200}) {
-      GraphSource source = SourceOf(edges, features);
+      GraphSource source = SourceOf(edges, features, features / 2);
       const int64_t bound = PreparationBytesBound(SizesOf(source), DeviceKind::kCpu);
       EXPECT_GE(bound, static_cast<int64_t>(source.edge_index.bytes.size()));
       const auto upload = PrepareGraph(std::move(source), 1, context);
@@ -112,6 +116,25 @@ TEST(PreparationBytesBound, CoversThePeakOfFeatures) {
   }
 }
 
+// Features of edges of 64 MB: as received, and in execution order.
+TEST(PreparationBytesBound, CoversThePeakOfFeaturesOfEdges) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory is not bounded";
+#endif
+  const std::unique_ptr<Device> device = MakeCpuDevice(1);
+  const PrepareContext context = {device.get(), &Clock::Real(), &StatsSink::Null(), {}};
+  GraphSource source = SourceOf(UniformGraph(10'000, 160'000, 1), 0, 100);
+  source.order = OrderKind::kDegree;
+  const int64_t tensor = static_cast<int64_t>(source.edge_attr->bytes.size());
+  const int64_t bound = PreparationBytesBound(SizesOf(source), DeviceKind::kCpu);
+  EXPECT_LT(bound, 2 * tensor + (16 << 20));
+  if (!ForgetPeak()) GTEST_SKIP() << "this system cannot forget a peak";
+  const int64_t before = ResidentBytes("VmRSS") - tensor;
+  const auto upload = PrepareGraph(std::move(source), 1, context);
+  ASSERT_TRUE(upload.ok()) << upload.status();
+  EXPECT_LE(ResidentBytes("VmHWM") - before, bound + (8 << 20));
+}
+
 // Fewer orders need less.
 TEST(PreparationBytesBound, FollowsTheOrdersThatAutoConsiders) {
   const GraphSizes sizes = SizesOf(SourceOf(UniformGraph(10'000, 200'000, 1), 0));
@@ -127,9 +150,9 @@ TEST(PreparationBytesBound, CoversABatchAndFeatures) {
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
   const EdgeList edges = UniformGraph(1000, 5000, 1);
   const HostTensor ptr = testing::Int64Tensor({2}, {0, 1000}), ends = EdgeTensor(edges);
-  const auto graph = PrepareBatch({ptr.view(), ends.view(), std::nullopt}, *device);
+  const auto graph = PrepareBatch({ptr.view(), ends.view(), std::nullopt, std::nullopt}, *device);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_GE(BatchBytesBound({ptr.view(), ends.view(), std::nullopt}, 1000), (*graph)->size_bytes());
+  EXPECT_GE(BatchBytesBound({ptr.view(), ends.view(), std::nullopt, std::nullopt}, 1000), (*graph)->size_bytes());
 
   HostTensor half = {DataType::kFloat16, {1000, 8}, std::string(16'000, '\0')};
   FeatureTensors tensors;

@@ -21,8 +21,9 @@ class PrepareBatchTest : public ::testing::Test {
  protected:
   StatusOr<std::shared_ptr<const PreparedGraph>> Prepare(const HostTensor& ptr, const HostTensor& edge_index,
                                                          const std::optional<HostTensor>& weight = std::nullopt) {
-    return PrepareBatch(
-        {ptr.view(), edge_index.view(), weight ? std::optional<TensorView>(weight->view()) : std::nullopt}, *device_);
+    return PrepareBatch({ptr.view(), edge_index.view(),
+                         weight ? std::optional<TensorView>(weight->view()) : std::nullopt, std::nullopt},
+                        *device_);
   }
   void ExpectRefused(const HostTensor& ptr, const EdgeList& edges, const std::string& field,
                      const std::string& message) {
@@ -51,6 +52,20 @@ TEST_F(PrepareBatchTest, KeepsTheOrder) {
   EXPECT_EQ(parts.numerics_revision, NumericsRevision(OrderKind::kNone));
   EXPECT_EQ(parts.profile.num_edges, 4);
   EXPECT_TRUE((*graph)->Adjacency({SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kGcnSent}).ok());
+}
+
+TEST_F(PrepareBatchTest, FeaturesStayWithTheirEdges) {
+  const HostTensor ptr = Int64Tensor({2}, {0, 3}), edges = EdgeTensor(MakeEdges(3, {{2, 0}, {1, 0}, {1, 0}, {0, 2}}));
+  const HostTensor features = FloatTensor({4, 1}, {1, 2, 3, 4}), few = FloatTensor({3, 1}, {1, 2, 3});
+  BatchTensors batch = {ptr.view(), edges.view(), std::nullopt, features.view()};
+  const auto graph = PrepareBatch(batch, *device_);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->edge_feature_width(), 1);
+  EXPECT_EQ((*graph)->parts().edge_attr, (std::vector<float>{2, 3, 1, 4}));
+  EXPECT_GE(BatchBytesBound(batch, 3), (*graph)->size_bytes());
+  batch.edge_attr = few.view();
+  testing::ExpectRefused(PrepareBatch(batch, *device_), "edge_attr",
+                         "edge_attr has 3 rows, but edge_index has 4 edges");
 }
 
 TEST_F(PrepareBatchTest, NamesTheFault) {

@@ -107,6 +107,41 @@ TEST_F(PrepareTest, EveryOrderKeepsTheGraph) {
   }
 }
 
+// Row e of edge_attr says which edge it belongs to.
+TEST_F(PrepareTest, FeaturesStayWithTheirEdgesInEveryOrder) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const EdgeList edges = testing::RandomEdges(seed, seed % 2 == 0);
+    std::vector<float> features;
+    for (int64_t e = 0; e < edges.num_edges(); ++e) features.insert(features.end(), {static_cast<float>(e), 0.5f});
+    for (const OrderKind order : KnownOrders()) {
+      if (!IsAvailable(order)) continue;
+      GraphSource source = Source(edges, order);
+      source.edge_attr = FloatTensor({edges.num_edges(), 2}, features);
+      const auto upload = Prepare(std::move(source));
+      ASSERT_TRUE(upload.ok()) << upload.status();
+      const PreparedGraph::Parts& parts = upload->graph->parts();
+      EXPECT_EQ(upload->graph->edge_feature_width(), 2);
+      ASSERT_EQ(parts.edge_attr.size(), 2 * edges.num_edges());
+      std::vector<int> met(edges.num_edges(), 0);
+      float before = -1;
+      for (NodeId t = 0; t < parts.csr.num_rows; ++t) {
+        for (EdgeId k = parts.csr.row_ptr[t]; k < parts.csr.row_ptr[t + 1]; ++k) {
+          const auto e = static_cast<int64_t>(parts.edge_attr[2 * k]);
+          EXPECT_EQ(parts.permutation.ToOld(t), edges.target[e]);
+          EXPECT_EQ(parts.permutation.ToOld(parts.csr.col[k]), edges.source[e]);
+          EXPECT_EQ(edges.weighted() ? parts.csr.value[k] : 1.0f, edges.weighted() ? edges.weight[e] : 1.0f);
+          // Duplicates keep their order.
+          const bool again = k > parts.csr.row_ptr[t] && parts.csr.col[k] == parts.csr.col[k - 1];
+          EXPECT_TRUE(!again || parts.edge_attr[2 * k] > before);
+          before = parts.edge_attr[2 * k];
+          ++met[e];
+        }
+      }
+      EXPECT_EQ(met, std::vector<int>(edges.num_edges(), 1));
+    }
+  }
+}
+
 TEST_F(PrepareTest, FillsTheParts) {
   const EdgeList edges = ShuffleIds(GridGraph(60), 4);
   const auto upload = Prepare(Source(edges, OrderKind::kAuto));

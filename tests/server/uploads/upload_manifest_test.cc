@@ -36,6 +36,20 @@ TEST(UploadManifestTest, SizesAreCounted) {
   EXPECT_EQ(manifest->size_bytes(), 2 * 7 * 4 + 5 * 3 * 2);
 }
 
+TEST(UploadManifestTest, FeaturesOfEdgesAreBounded) {
+  auto spec = Spec();
+  Add(&spec, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  Add(&spec, "edge_attr", v1::DATA_TYPE_FLOAT32, {7, 3});
+  Limits limits;
+  limits.max_features = 3;
+  ASSERT_TRUE(MakeUploadManifest(spec, limits).ok());
+  EXPECT_EQ(MakeUploadManifest(spec, limits)->SizeOf("edge_attr")->bytes, 7 * 3 * 4);
+  limits.max_features = 2;
+  const Status refused = MakeUploadManifest(spec, limits).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DetailOf(refused)->field, "spec.tensors[1].shape[1]");
+}
+
 // A spec is kept after the upload has ended; what comes in no chunk must not be large.
 TEST(UploadManifestTest, ASpecIsNoPlaceForTensors) {
   v1::UploadModelSpec spec;

@@ -16,6 +16,7 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
+    if (problem.edge_width > 0) return "features of edges are read on a CPU only";
     if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
       return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ",
                           SmallTileBytes(limits_), " bytes, before and after their widest layers; these need ",

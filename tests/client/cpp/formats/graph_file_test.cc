@@ -97,6 +97,30 @@ TEST(GraphFileTest, TheSameGraphInEveryFormat) {
   }
 }
 
+TEST(GraphFileTest, FeaturesOfEdges) {
+  const Array edges = MakeArray<int32_t>({0, 1, 1, 2}, {2, 2}), two = MakeArray<float>({1, 2, 3, 4}, {2, 2});
+  const std::string npz = TempNpz("features.npz", {{"edge_index", edges}, {"edge_attr", two}});
+  const auto graph = ReadGraphFile(npz, {});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->edge_attr->shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(ToFloats(*graph->edge_attr), (std::vector<float>{1, 2, 3, 4}));
+  // Reverse edges have those of the edge.
+  GraphFileOptions undirected;
+  undirected.undirected = true;
+  EXPECT_EQ(ToFloats(*ReadGraphFile(npz, undirected)->edge_attr), (std::vector<float>{1, 2, 3, 4, 1, 2, 3, 4}));
+  // One number each, of any type.
+  const auto one =
+      ReadGraphFile(TempNpz("one.npz", {{"edge_index", edges}, {"edge_attr", MakeArray<int64_t>({7, -8}, {2})}}), {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_EQ(one->edge_attr->shape, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(ToFloats(*one->edge_attr), (std::vector<float>{7, -8}));
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{4, 1}, {1, 2, 2}, {4}}) {
+    EXPECT_THAT(GraphFileError(
+                    TempNpz("bad.npz", {{"edge_index", edges}, {"edge_attr", MakeArray<float>({1, 2, 3, 4}, shape)}})),
+                HasSubstr("instead of [2, A]: one row per edge"));
+  }
+}
+
 TEST(GraphFileTest, WhatWasMeantAsAMatrixIsNoEdgeList) {
   const std::string entries = " matrix coordinate real general\n3 3 1\n2 1 1\n";
   const auto any_case = ReadGraphFile(Temp("case.txt", "%%matrixmarket" + entries), {});

@@ -17,7 +17,38 @@
 namespace vicinal::testing {
 namespace {
 
-const std::vector<ReceptiveFieldModel>& Cases() { return ReceptiveFieldModels(); }
+// Two layers of attention that read features of edges.
+ValueId TwoWithEdgeFeatures(ModelMaker& maker, AttentionKind kind, LoopFeatures loops) {
+  ValueId x = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    const ValueId h = maker.Linear(x, 12, true), other = maker.Linear(x, 12, true);
+    x = kind == AttentionKind::kGat     ? maker.Attention(h, 2, true)
+        : kind == AttentionKind::kGatV2 ? maker.AttentionV2(h, other, 2, true)
+                                        : maker.AttentionDot(h, other, maker.Linear(x, 12, true), 2, true);
+    maker.WithEdgeFeatures(x, loops);
+  }
+  return x;
+}
+
+// Also models that read features of edges, which only a CPU runs.
+const std::vector<ReceptiveFieldModel>& Cases() {
+  static const std::vector<ReceptiveFieldModel>& cases = *new std::vector<ReceptiveFieldModel>([] {
+    std::vector<ReceptiveFieldModel> all = ReceptiveFieldModels();
+    all.push_back({"gine", false, [](ModelMaker& maker) {
+                     const ValueId h = maker.Linear(maker.EdgeSum(0, Reduce::kSum, true), kEdgeFeatures, true);
+                     return maker.Mix(maker.EdgeSum(h, Reduce::kMax, false), 1.0, h, 1.5);
+                   }});
+    all.push_back({"gat_edge_mean", false,
+                   [](ModelMaker& maker) { return TwoWithEdgeFeatures(maker, AttentionKind::kGat, LoopFeatures()); }});
+    all.push_back({"gatv2_edge_number", false, [](ModelMaker& maker) {
+                     return TwoWithEdgeFeatures(maker, AttentionKind::kGatV2, {false, 0.5f});
+                   }});
+    all.push_back({"transformer_edge", false,
+                   [](ModelMaker& maker) { return TwoWithEdgeFeatures(maker, AttentionKind::kDot, LoopFeatures()); }});
+    return all;
+  }());
+  return cases;
+}
 
 // A plan, its run over the full graph, and runs over fields to compare with it.
 class ReceptiveFieldRuns {

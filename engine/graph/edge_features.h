@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Features of edges (`edge_attr`, [E, A]): out of their tensor, in the order of a CSR's entries, and their means, which
+// self-loops that a layer adds may have. Semantics are PyTorch Geometric's (docs/layers.md).
+#ifndef VICINAL_ENGINE_GRAPH_EDGE_FEATURES_H_
+#define VICINAL_ENGINE_GRAPH_EDGE_FEATURES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/tensor.h"
+#include "engine/graph/csr.h"
+
+namespace vicinal {
+
+// Checks `edge_attr`, float32 [num_edges, A] with A >= 1 and finite values, without a copy; returns A.
+// INVALID_ARGUMENT, naming the first fault.
+StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edges);
+
+// FAILED_PRECONDITION unless a graph whose edges have `width` features (0: none) serves a model that reads
+// `model_width` of them (0: none): EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. A graph without edges serves any.
+Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width);
+
+// Row k of the result is row sent[k] of `edge_attr`, which CheckEdgeFeatures has passed [E, A]. `sent`: as
+// BuildCsrByTarget gives it.
+std::vector<float> OrderEdgeFeatures(const TensorView& edge_attr, const std::vector<EdgeId>& sent);
+
+// The mean features of each node's in-edges from other nodes, 0 without any: [N, width]. Row e of `features`
+// [nnz, width] belongs to entry e of `graph`. Sums are taken in double, means rounded once.
+std::vector<float> MeanEdgeFeatures(const Csr& graph, const std::vector<float>& features, int64_t width);
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_GRAPH_EDGE_FEATURES_H_

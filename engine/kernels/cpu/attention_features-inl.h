@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the vectorised attention that reads features of edges. Their product with W [., A] is never stored: GAT's
+// is one number per edge and head; GATv2's is formed in registers, a vector of columns at a time; of dot products,
+// q . (k + W e) = q . k + (W^T q) . e takes one short vector per row, and the sum of a_e (v + W e) is that of a_e v
+// plus W times that of a_e e. Compiled once per instruction set.
+#if defined(VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
+#undef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
+#else
+#define VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
+#endif
+
+#include "engine/kernels/cpu/edge_features.h"
+#include "engine/kernels/cpu/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vicinal::internal::HWY_NAMESPACE {
+
+// Up to a vector of heads, processed together; lane l of a pattern vector belongs to head first + l % padded.
+struct HeadGroup {
+  int64_t first;
+  int64_t heads;
+  int64_t padded;  // the next power of two
+};
+
+// Edges whose softmax weights are ready to be summed. Patterns: one vector each.
+struct ReadyChunk {
+  int64_t begin, end;
+  const float* shares;
+  const float* rescale;  // factor of the sums so far; null: there are none
+  const float* totals;   // divisor of the final sums; null: more chunks follow
+};
+
+// The features of one row's edges at a time.
+class AttentionFeatures {
+ public:
+  // `scratch`: AttentionFeatureFloats of the problem.
+  AttentionFeatures(const AttentionArgs& args, float* scratch)
+      : args_(args),
+        width_(args.problem.edge_width),
+        columns_(args.problem.heads * (args.problem.kind == AttentionKind::kGat ? 1 : args.problem.head_width)),
+        turned_(scratch),
+        sums_(scratch + args.problem.heads * width_ + kLanes) {}
+
+  bool any() const { return width_ > 0; }
+  // Whether they are part of the values.
+  bool summed() const { return any() && args_.problem.kind == AttentionKind::kDot; }
+
+  // All that follows is about row i.
+  VICINAL_INLINE void Begin(int64_t i) {
+    if (!any()) return;
+    row_ = EdgeFeaturesOfRow(args_.edge, i);
+    first_edge_ = args_.adjacency.row_ptr[i];
+  }
+  VICINAL_INLINE const float* Of(int64_t edge) const { return row_.At(edge - first_edge_); }
+
+  // GAT: adds their scores to those of the edges [begin, end), [end - begin, padded].
+  HWY_NOINLINE void AddScores(const HeadGroup& group, int64_t begin, int64_t end, float* raw) const {
+    const Floats d;
+    for (int64_t e = begin; e < end; ++e, raw += group.padded) {
+      const float* features = Of(e);
+      if (columns_ == 1) {
+        *raw += Dot(features, args_.edge_weight, width_);
+        continue;
+      }
+      VF score = LoadSome(raw, group.padded);
+      const float* weight = args_.edge_weight + group.first;
+      for (int64_t a = 0; a < width_; ++a, weight += columns_) {
+        score = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, group.heads), score);
+      }
+      StoreSome(score, raw, group.padded);
+    }
+  }
+
+  // GATv2: columns [col, col + count) of features times W^T.
+  VICINAL_INLINE VF Term(const float* features, int64_t col, int64_t count) const {
+    const Floats d;
+    VF sum = hn::Zero(d);
+    const float* weight = args_.edge_weight + col;
+    for (int64_t a = 0; a < width_; ++a, weight += columns_) {
+      sum = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, count), sum);
+    }
+    return sum;
+  }
+
+  // Dot products: W^T q for each head of the group and the query of row i, for AddDot.
+  HWY_NOINLINE void TurnQuery(int64_t i, const HeadGroup& group) {
+    const int64_t head_width = args_.problem.head_width;
+    for (int64_t head = group.first; head < group.first + group.heads; ++head) {
+      const float* query = args_.query.row(i) + head * head_width;
+      for (int64_t a = 0; a < width_; ++a) {
+        turned_[head * width_ + a] = Dot(query, args_.edge_weight + a * columns_ + head * head_width, head_width);
+      }
+    }
+  }
+  // Adds the lanes of (W^T q) . features to `sum`.
+  VICINAL_INLINE VF AddDot(const float* features, int64_t head, VF sum) const {
+    const float* turned = turned_ + head * width_;
+    for (int64_t a = 0; a < width_; a += kLanes) {
+      sum = hn::MulAdd(LoadSome(turned + a, width_ - a), LoadSome(features + a, width_ - a), sum);
+    }
+    return sum;
+  }
+
+  // Adds the features of the chunk's edges to their weighted sums, per head; with the last chunk, W times these to
+  // `values`, the group's sums of values.
+  HWY_NOINLINE void Sum(const HeadGroup& group, const ReadyChunk& chunk, float* values) {
+    for (int64_t head = 0; head < group.heads; ++head) {
+      for (int64_t a = 0; a < width_; a += kLanes) SumVector(group, head, a, chunk);
+    }
+    if (chunk.totals != nullptr) AddProduct(group, values);
+  }
+
+ private:
+  static VICINAL_INLINE float Dot(const float* x, const float* y, int64_t count) {
+    const Floats d;
+    VF sum = hn::Zero(d);
+    for (int64_t c = 0; c < count; c += kLanes) {
+      sum = hn::MulAdd(LoadSome(x + c, count - c), LoadSome(y + c, count - c), sum);
+    }
+    return hn::GetLane(hn::SumOfLanes(d, sum));
+  }
+
+  VICINAL_INLINE void SumVector(const HeadGroup& group, int64_t head, int64_t a, const ReadyChunk& chunk) {
+    const Floats d;
+    const int64_t count = width_ - a;
+    const float* share = chunk.shares + head;
+    VF acc = hn::Zero(d);
+    for (int64_t e = chunk.begin; e < chunk.end; ++e, share += group.padded) {
+      acc = hn::MulAdd(hn::Set(d, *share), LoadSome(Of(e) + a, count), acc);
+    }
+    float* const sum = sums_ + (group.first + head) * width_ + a;
+    if (chunk.rescale != nullptr) acc = hn::MulAdd(LoadSome(sum, count), hn::Set(d, chunk.rescale[head]), acc);
+    if (chunk.totals != nullptr) acc = hn::Div(acc, hn::Set(d, chunk.totals[head]));
+    StoreSome(acc, sum, count);
+  }
+
+  VICINAL_INLINE void AddProduct(const HeadGroup& group, float* values) const {
+    const Floats d;
+    const int64_t head_width = args_.problem.head_width;
+    for (int64_t head = group.first; head < group.first + group.heads; ++head) {
+      for (int64_t c = 0; c < head_width; c += kLanes) {
+        const int64_t count = head_width - c;
+        const float* weight = args_.edge_weight + head * head_width + c;
+        VF sum = hn::Zero(d);
+        for (int64_t a = 0; a < width_; ++a, weight += columns_) {
+          sum = hn::MulAdd(hn::Set(d, sums_[head * width_ + a]), LoadSome(weight, count), sum);
+        }
+        float* const value = values + head * head_width + c;
+        StoreSome(hn::Add(LoadSome(value, count), sum), value, count);
+      }
+    }
+  }
+
+  const AttentionArgs& args_;
+  const int64_t width_;    // A
+  const int64_t columns_;  // of W^T
+  float* const turned_;    // [K, A]
+  float* const sums_;      // [K, A]
+  EdgeFeaturesOfRow row_;
+  int64_t first_edge_ = 0;  // of the row
+};
+
+}  // namespace vicinal::internal::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
