@@ -118,6 +118,17 @@ class GraphArraysTest(unittest.TestCase):
         self.assertEqual(graph.edge_index.values.tolist(), [[0, 0, 1, 2, 3, 1], [1, 1, 2, 1, 3, 0]])
         self.assertEqual(graph.edge_weight.values.tolist(), [5, 6, 7, 8, 9, 5])
 
+    def test_features_of_edges(self):
+        graph = vicinal.graph_arrays([[0, 1, 2], [1, 2, 2]], edge_attr=np.arange(6).reshape(3, 2), undirected=True)
+        self.assertEqual(graph.edge_attr.values.tolist(), [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]])
+        self.assertEqual(str(graph.edge_attr.values.dtype), "float32")
+        self.assertEqual(vicinal.graph_arrays([[0], [1]], edge_attr=[7]).edge_attr.values.tolist(), [[7]])
+        self.assertIsNone(vicinal.graph_arrays([[0], [1]]).edge_attr)
+        for value, message in ((np.ones((2, 2)), "edge_attr has 2 rows, edge_index 1"), ([[np.nan]], r"edge_attr\[0, 0\]"),
+                               (np.ones((1, 1, 1)), "2 dimensions are needed"), ("rating", "features of edges are needed")):
+            with self.assertRaisesRegex(vicinal.InputError, message):
+                vicinal.graph_arrays([[0], [1]], edge_attr=value)
+
     def test_bad_input_is_told_where(self):
         cases = [(([[0, 1]],), {}, "is no graph"), (([[0], [9]],), {"num_nodes": 3}, "edge 0 is 0 -> 9, outside 0..2"),
                  (([[0.5], [1]],), {}, "has the type float64; integers are needed"),
@@ -174,6 +185,9 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(arrays.edge_weight.values.tolist(), [0.5, 0.5])
         self.assertEqual(arrays.x.dense.values.tolist(), [[1, 2], [3, 4]])
         self.assertEqual(arrays.ids.nodes([0, 1]), ["ann", "bob"])
+        self.assertEqual(vicinal.graph_arrays(graph, x="h", edge_attr=["weight"]).edge_attr.values.tolist(), [[0.5], [0.5]])
+        with self.assertRaisesRegex(vicinal.InputError, "'ann' - 'bob' has no attribute 'age'"):
+            vicinal.graph_arrays(graph, edge_attr=["weight", "age"])
         plain = vicinal.graph_arrays(networkx.DiGraph([(2, 0), (0, 1)]))
         self.assertEqual((plain.ids, plain.edge_index.values.tolist()), (None, [[2, 0], [0, 1]]))
 
@@ -183,6 +197,9 @@ class LibrariesTest(unittest.TestCase):
         frame = pandas.DataFrame({"w": [1.0, 2.0], "target": [30, 10], "source": [10, 20]})
         graph = vicinal.graph_arrays(frame, edge_weight="w", x=pandas.DataFrame(np.eye(3)))
         self.assertEqual((graph.ids.nodes(range(3)), graph.edge_index.values.tolist()), ([10, 20, 30], [[0, 1], [2, 0]]))
+        self.assertEqual(vicinal.graph_arrays(frame, edge_attr=["w", "target"]).edge_attr.values.tolist(), [[1, 30], [2, 10]])
+        with self.assertRaisesRegex(vicinal.InputError, "no column 'v'"):
+            vicinal.graph_arrays(frame, edge_attr=["w", "v"])
         with self.assertRaisesRegex(vicinal.InputError, "missing values"):
             vicinal.graph_arrays(pandas.DataFrame({"source": [1.0, None], "target": [1, 2]}))
 
@@ -202,6 +219,14 @@ class LibrariesTest(unittest.TestCase):
         data = Data(x=torch.ones(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]), edge_weight=torch.tensor([1.0, 2.0]))
         graph = vicinal.graph_arrays(data)
         self.assertEqual((graph.num_nodes, graph.x.columns, graph.edge_weight.values.tolist()), (3, 2, [1, 2]))
+        self.assertIsNone(graph.edge_attr)
+        featured = Data(x=torch.ones(3, 2), edge_index=data.edge_index, edge_attr=torch.tensor([[1, 2], [3, 4]]), other=torch.tensor([5, 6]))
+        self.assertEqual(vicinal.graph_arrays(featured).edge_attr.values.tolist(), [[1, 2], [3, 4]])
+        self.assertEqual(vicinal.graph_arrays(featured, edge_attr="other").edge_attr.values.tolist(), [[5], [6]])
+        for batch in (graph_batch(Batch.from_data_list([featured, featured])), graph_batch([featured, featured])):
+            self.assertEqual(batch.edge_attr.values.tolist(), [[1, 2], [3, 4], [1, 2], [3, 4]])
+        with self.assertRaisesRegex(vicinal.InputError, "different numbers of features per edge"):
+            graph_batch([featured, Data(x=data.x, edge_index=data.edge_index)])
         batch = graph_batch(Batch.from_data_list([data, data]))
         self.assertEqual((batch.ptr.values.tolist(), batch.edge_index.values[0].tolist()), ([0, 3, 6], [0, 1, 3, 4]))
         with self.assertRaisesRegex(vicinal.InputError, "to_homogeneous"):

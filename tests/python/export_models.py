@@ -187,6 +187,37 @@ class WeightedGraphConv(nn.Module):
         return self.conv2(self.conv1(x, edge_index, edge_weight).relu(), edge_index, edge_weight=edge_weight)
 
 
+class EdgeFeatures(nn.Module):
+    """Every layer that reads features of edges, and one that does not."""
+
+    def __init__(self, features, classes, edge_features):
+        super().__init__()
+        self.gine = pyg.GINEConv(nn.Sequential(nn.Linear(features, 16), nn.ReLU(), nn.Linear(16, 16)), edge_dim=edge_features, train_eps=True)
+        self.gat = pyg.GATConv(16, 8, heads=2, edge_dim=edge_features)
+        self.v2 = pyg.GATv2Conv(16, 8, heads=2, edge_dim=edge_features, fill_value=0.5)
+        self.attention = pyg.TransformerConv(16, 8, heads=2, edge_dim=edge_features, beta=True)
+        self.last = SAGEConv(16, classes)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.gine(x, edge_index, edge_attr).relu()
+        x = F.elu(self.gat(x, edge_index, edge_attr=edge_attr))
+        x = F.elu(self.v2(x, edge_index, edge_attr))
+        return self.last(self.attention(x, edge_index, edge_attr).relu(), edge_index)
+
+
+class WithoutTheirFeatures(nn.Module):
+    """What is refused: features left out, taken by a layer that has no use for them, a loop's features of a kind without counterpart."""
+
+    def __init__(self, features, classes, edge_features):
+        super().__init__()
+        self.left_out, self.unused = pyg.GATConv(features, 8, edge_dim=edge_features), GCNConv(8, 8)
+        self.largest = pyg.GATv2Conv(8, classes, edge_dim=edge_features, fill_value="max")
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.unused(self.left_out(x, edge_index), edge_index, edge_attr)
+        return self.largest(x, edge_index, edge_attr)
+
+
 class GraphGIN(nn.Module):
     """Graph classification: two pools concatenated."""
 

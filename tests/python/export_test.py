@@ -76,6 +76,27 @@ class ExportTest(unittest.TestCase):
     def test_edge_weights(self):
         self.check(models.WeightedGraphConv(FEATURES, CLASSES), self.weighted, "w")
 
+    def test_features_of_edges(self):
+        data = make_data(seed=3)
+        data.edge_attr = torch.randn(data.num_edges, 5)
+        self.client.upload_graph("e", data)
+        self.assertEqual(self.client.get_graph("e").edge_features, 5)
+        double = data.edge_attr.double()
+        self.check(models.EdgeFeatures(FEATURES, CLASSES, 5), data, "e", lambda net: net(data.x.double(), data.edge_index, double))
+        self.assertEqual(self.client.get_model("m").edge_features, 5)
+        ready = pyg.GAT(FEATURES, 8, 2, CLASSES, v2=True, heads=2, edge_dim=5)
+        self.check(ready, data, "e", lambda net: net(data.x.double(), data.edge_index, edge_attr=double))
+        with self.assertRaisesRegex(vicinal.Error, "was sent without; send it with edge_attr"):
+            self.client.classify("g", "m")
+
+    def test_features_of_edges_that_do_not_fit(self):
+        data = make_data(seed=3)
+        data.edge_attr = torch.randn(data.num_edges, 5)
+        with self.assertRaises(ExportError) as raised:
+            vicinal.export(models.WithoutTheirFeatures(FEATURES, CLASSES, 5), data)
+        for told in ("is called without edge_attr", "GCNConv with features of edges", "fill_value='max'"):
+            self.assertIn(told, str(raised.exception))
+
     def test_ready_made_classes(self):
         options = [(pyg.GCN, {"jk": "cat", "norm": "batch_norm"}), (pyg.GraphSAGE, {"aggr": "max", "jk": "last"}),
                    (pyg.GIN, {"train_eps": True, "norm": "batch_norm"}),

@@ -63,6 +63,8 @@ def upload_graph(session: Session, name: str, graph: Any, *, arguments: dict[str
     tensors = [("edge_index", arrays.edge_index)]
     if arrays.edge_weight is not None:
         tensors.append(("edge_weight", arrays.edge_weight))
+    if arrays.edge_attr is not None:
+        tensors.append(("edge_attr", arrays.edge_attr))
     if arrays.x is not None:
         tensors += arrays.x.upload_tensors()
         spec.feature_count = arrays.x.columns if arrays.x.dense is None else 0
@@ -335,6 +337,8 @@ def classify_graphs(session: Session, model: str, graphs: Any, fields: dict[str,
     request.graphs.edge_index.CopyFrom(batch.edge_index.to_tensor())
     if batch.edge_weight is not None:
         request.graphs.edge_weight.CopyFrom(batch.edge_weight.to_tensor())
+    if batch.edge_attr is not None:
+        request.graphs.edge_attr.CopyFrom(batch.edge_attr.to_tensor())
     request.graphs.features.CopyFrom(batch.x.to_input())
     return results.classification((yield Call(METHODS["ClassifyGraphs"], request)))
 

@@ -73,13 +73,15 @@ class Client(Connection):
     def upload_graph(self, name: str, graph: Any, *, x: Any = None, edge_weight: Any = None, num_nodes: Optional[int] = None,
                      ids: Any = None, undirected: bool = False, reorder: str = "auto", replace: bool = False, if_version: int = 0,
                      progress: Union[bool, Report] = False, wait_for: Optional[str] = None, pinned: bool = False,
-                     upload_id: Optional[str] = None) -> results.Graph:
-        """Uploads a graph. What `graph` may be, and what x, edge_weight, num_nodes, ids and undirected mean: `vicinal.graph_arrays`.
+                     upload_id: Optional[str] = None, edge_attr: Any = None) -> results.Graph:
+        """Uploads a graph. What `graph` may be, and what x, edge_weight, edge_attr, num_nodes, ids and undirected mean:
+        `vicinal.graph_arrays`.
         `reorder`: auto, none, degree, rcm, community, metis. `progress`: True draws a bar on standard error; a function is called with a
         `Progress`. `wait_for`: accepted, ready (it serves) or durable (it is on the server's disk); None: durable if the server has a state
         directory, else ready. `pinned`: the server keeps the graph in memory, even if others need that. `upload_id`: resumes the upload
         that raised an error with this id."""
-        arguments = {"x": x, "edge_weight": edge_weight, "num_nodes": num_nodes, "ids": ids, "undirected": undirected}
+        arguments = {"x": x, "edge_weight": edge_weight, "num_nodes": num_nodes, "ids": ids, "undirected": undirected,
+                     "edge_attr": edge_attr}
         return self._run(operations.upload_graph(
             self._session, name, graph, arguments=arguments, reorder=reorder, replace=replace, if_version=if_version,
             progress=progress, wait_for=wait_for, pinned=pinned, upload_id=upload_id))

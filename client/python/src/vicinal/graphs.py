@@ -16,18 +16,19 @@ from vicinal.ids import Ids, rows_or_ids
 
 @dataclass(frozen=True)
 class GraphArrays:
-    """A graph of `num_nodes` nodes. Messages flow from edge_index[0] to edge_index[1]; row i of `x` belongs to node i; `ids` maps ids of the
-    user's own to rows, None: ids are row numbers."""
+    """A graph of `num_nodes` nodes. Messages flow from edge_index[0] to edge_index[1]; row i of `x` belongs to node i, row e of `edge_attr`
+    to edge e; `ids` maps ids of the user's own to rows, None: ids are row numbers."""
 
     num_nodes: int
     edge_index: Array
     edge_weight: Optional[Array] = None
     x: Optional[Features] = None
     ids: Optional[Ids] = None
+    edge_attr: Optional[Array] = None
 
 
 def graph_arrays(graph: Any, *, x: Any = None, edge_weight: Any = None, num_nodes: Optional[int] = None, ids: Any = None,
-                 undirected: bool = False) -> GraphArrays:
+                 undirected: bool = False, edge_attr: Any = None) -> GraphArrays:
     """Reads a graph.
 
     `graph`: an edge_index [2, E] (NumPy, torch, nested lists); a SciPy sparse matrix (entry (i, j) is an edge from j to i, as in the
@@ -35,7 +36,9 @@ def graph_arrays(graph: Any, *, x: Any = None, edge_weight: Any = None, num_node
     `source` and `target`, or the first two); a PyTorch Geometric `Data`; a homogeneous DGL graph.
     `x`: features; the name of a node attribute (NetworkX, DGL), or of a field of `Data`. `edge_weight`: weights [E], or the name of an edge
     attribute or column. `ids`: the ids of the nodes in order of row; with them, an edge list of ids is meant where its entries are not
-    integers. `undirected`: adds missing reverse edges, as `vicinal graph upload --undirected`.
+    integers. `undirected`: adds missing reverse edges, as `vicinal graph upload --undirected`. `edge_attr`: features of edges, [E, A] or [E]
+    in the order of the edges; of `Data` the name of a field, by default its edge_attr; of DGL the name of an edge attribute; of pandas and
+    NetworkX a list of columns or edge attributes.
     """
     if isinstance(graph, GraphArrays):
         return graph
@@ -43,6 +46,7 @@ def graph_arrays(graph: Any, *, x: Any = None, edge_weight: Any = None, num_node
     kind = next((root for base in type(graph).__mro__ if (root := base.__module__.partition(".")[0]) in readers), "")
     given = None if ids is None else ids if isinstance(ids, Ids) else Ids(ids)
     found = readers.get(kind, _edge_index)(graph, x, edge_weight, num_nodes, given)
+    found = replace(found, edge_attr=_edge_features(kind, graph, edge_attr))
     _check(found)
     return add_reverse_edges(found) if undirected else found
 
@@ -64,6 +68,8 @@ def _check(graph: GraphArrays) -> None:
         raise InputError(f"edge {at} is {edges[0, at]} -> {edges[1, at]}, outside 0..{graph.num_nodes - 1}: pass num_nodes, or ids")
     if graph.edge_weight is not None and graph.edge_weight.shape[0] != edges.shape[1]:
         raise InputError(f"edge_weight has {graph.edge_weight.shape[0]} entries, edge_index {edges.shape[1]} edges")
+    if graph.edge_attr is not None and graph.edge_attr.shape[0] != edges.shape[1]:
+        raise InputError(f"edge_attr has {graph.edge_attr.shape[0]} rows, edge_index {edges.shape[1]} edges")
     if graph.x is not None and graph.x.rows != graph.num_nodes:
         raise InputError(f"x has {graph.x.rows} rows, but the graph has {graph.num_nodes} nodes")
     if graph.ids is not None and len(graph.ids) != graph.num_nodes:
@@ -76,6 +82,42 @@ def _weights(value: Any) -> Optional[Array]:
     values = to_numpy(value, "edge_weight")
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     return float_array(values.astype(np.float32) if values.dtype.kind == "f" else values, "edge_weight", 1)
+
+
+def _edge_features(kind: str, graph: Any, value: Any) -> Optional[Array]:
+    names = [value] if isinstance(value, str) else value
+    by_name = isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
+    if kind == "torch_geometric":
+        value = graph.to_dict().get("edge_attr") if value is None else graph[value] if isinstance(value, str) else value
+    elif kind == "dgl" and isinstance(value, str):
+        value = graph.edata[value]
+    elif kind == "pandas" and by_name:
+        missing = [name for name in names if name not in graph.columns]
+        if missing:
+            raise InputError(f"the table of edges has no column {missing[0]!r}, only {[str(name) for name in graph.columns]}")
+        value = graph[list(names)].to_numpy()
+    elif kind == "networkx" and by_name:
+        value = _networkx_features(graph, list(names))
+    elif by_name:
+        raise InputError(f"edge_attr is {value!r}; features of edges are needed, [E, A]")
+    if value is None:
+        return None
+    values = to_numpy(value, "edge_attr")
+    values = values.reshape(-1, 1) if values.ndim == 1 else values
+    # The server takes float32 alone.
+    return float_array(values.astype(np.float32) if values.dtype == np.float16 else values, "edge_attr", 2)
+
+
+def _networkx_features(graph: Any, names: list[str]) -> Any:
+    """In the order of `_networkx`: each edge, and after an undirected one its reverse."""
+    rows = []
+    for source, target, attributes in graph.edges(data=True):
+        missing = [name for name in names if name not in attributes]
+        if missing:
+            raise InputError(f"the edge {source!r} - {target!r} has no attribute {missing[0]!r}")
+        row = [attributes[name] for name in names]
+        rows += [row] if graph.is_directed() or source == target else [row, row]
+    return np.asarray(rows, dtype=np.float32).reshape(len(rows), len(names))
 
 
 def _assemble(edges: Any, weight: Any, x: Any, num_nodes: Optional[int], ids: Optional[Ids]) -> GraphArrays:
@@ -199,7 +241,7 @@ def _dgl(graph: Any, x: Any, weight: Any, num_nodes: Optional[int], ids: Optiona
 
 
 def add_reverse_edges(graph: GraphArrays) -> GraphArrays:
-    """Adds the reverse of each edge that has none, once, with the weight of its first copy, after the edges as given."""
+    """Adds the reverse of each edge that has none, once, with the weight and features of its first copy, after the edges as given."""
     sources, targets = graph.edge_index.values.astype(np.int64)
     keys, reverse = sources * graph.num_nodes + targets, targets * graph.num_nodes + sources
     missing = np.flatnonzero(~np.isin(reverse, keys))
@@ -209,7 +251,10 @@ def add_reverse_edges(graph: GraphArrays) -> GraphArrays:
     weight = graph.edge_weight
     if weight is not None:
         weight = Array(np.concatenate([weight.values, weight.values[added]]), weight.dtype)
-    return replace(graph, edge_index=int_array(edges, "edge_index", 2), edge_weight=weight)
+    attr = graph.edge_attr
+    if attr is not None:
+        attr = Array(np.concatenate([attr.values, attr.values[added]]), attr.dtype)
+    return replace(graph, edge_index=int_array(edges, "edge_index", 2), edge_weight=weight, edge_attr=attr)
 
 
 @dataclass(frozen=True)
@@ -220,6 +265,7 @@ class GraphBatch:
     edge_index: Array
     x: Features
     edge_weight: Optional[Array] = None
+    edge_attr: Optional[Array] = None
 
 
 def graph_batch(graphs: Any) -> GraphBatch:
@@ -230,7 +276,7 @@ def graph_batch(graphs: Any) -> GraphBatch:
         one = graph_arrays(graphs)
         if one.x is None:
             raise InputError("the batch has no x")
-        return GraphBatch(int_array(graphs.ptr, "ptr", 1, wide=True), one.edge_index, one.x, one.edge_weight)
+        return GraphBatch(int_array(graphs.ptr, "ptr", 1, wide=True), one.edge_index, one.x, one.edge_weight, one.edge_attr)
     parts = []
     for number, item in enumerate(graphs):
         part = graph_arrays(item[0], x=item[1]) if isinstance(item, (tuple, list)) and len(item) == 2 else graph_arrays(item)
@@ -246,6 +292,9 @@ def _side_by_side(parts: list[GraphArrays]) -> GraphBatch:
     weighted = [part.edge_weight is not None for part in parts]
     if any(weighted) and not all(weighted):
         raise InputError(f"graph {weighted.index(False)} has no edge_weight, others have one")
+    widths = {part.edge_attr.shape[1] if part.edge_attr is not None else 0 for part in parts}
+    if len(widths) > 1:
+        raise InputError(f"the graphs have different numbers of features per edge: {sorted(widths)}")
     starts = np.cumsum([0] + [part.num_nodes for part in parts])
     edges = np.concatenate([part.edge_index.values + start for part, start in zip(parts, starts)], axis=1)
     tables = [part.x.dense for part in parts if part.x is not None and part.x.dense is not None]
@@ -254,6 +303,9 @@ def _side_by_side(parts: list[GraphArrays]) -> GraphBatch:
         raise InputError(f"the graphs have features of different widths or types: {sorted(map(str, kinds))}")
     x = Array(np.concatenate([table.values for table in tables]), tables[0].dtype)
     weight = _weights(np.concatenate([part.edge_weight.values for part in parts if part.edge_weight])) if all(weighted) else None
-    return GraphBatch(int_array(starts, "ptr", 1, wide=True), int_array(edges, "edge_index", 2), Features(x.shape[0], x.shape[1], x), weight)
+    rows = [part.edge_attr.values for part in parts if part.edge_attr is not None]
+    attr = float_array(np.concatenate(rows), "edge_attr", 2) if rows else None
+    return GraphBatch(int_array(starts, "ptr", 1, wide=True), int_array(edges, "edge_index", 2), Features(x.shape[0], x.shape[1], x), weight,
+                      attr)
 
 

@@ -23,7 +23,7 @@ Result = TypeVar("Result", bound="Arrays")
 @dataclass(frozen=True)
 class Graph:
     """A graph on the server. `durability`: MEMORY, WRITING or DURABLE (it survives the server). `ids`: the map of the user's own ids, if this
-    client has it. `raw`: the whole message (profile, stages, ...)."""
+    client has it. `edge_features`: features of each edge. `raw`: the whole message (profile, stages, ...)."""
 
     name: str
     version: int
@@ -39,12 +39,13 @@ class Graph:
     incarnation: str
     raw: Any = field(repr=False)
     ids: Optional[Ids] = None
+    edge_features: int = 0
 
     @staticmethod
     def of(graph: Any, ids: Optional[Ids] = None) -> "Graph":
         return Graph(graph.name, graph.version, _STATES[graph.state], graph.node_count, graph.edge_count, graph.weighted, graph.order,
                      graph.size_bytes, tuple(one.name for one in graph.feature_sets), graph.ids_digest, _DURABILITY[graph.durability],
-                     graph.incarnation, graph, ids)
+                     graph.incarnation, graph, ids, graph.edge_feature_width)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class FeatureSet:
 
 @dataclass(frozen=True)
 class Model:
-    """`outputs`: the names that `embed` takes. `reference_error`: the largest difference from the reference, None if none was uploaded."""
+    """`outputs`: the names that `embed` takes. `edge_features`: those that it reads of each edge. `reference_error`: the largest difference from the reference, None if none was uploaded."""
 
     name: str
     version: int
@@ -81,12 +82,14 @@ class Model:
     reference_error: Optional[float]
     durability: str
     raw: Any = field(repr=False)
+    edge_features: int = 0
 
     @staticmethod
     def of(model: Any) -> "Model":
         return Model(model.name, model.version, model.feature_count, model.class_count, model.graph_level, model.multi_label,
                      model.uses_edge_weight, tuple(model.outputs), model.parameter_count,
-                     model.reference_error if model.reference_checked else None, _DURABILITY[model.durability], model)
+                     model.reference_error if model.reference_checked else None, _DURABILITY[model.durability], model,
+                     model.edge_feature_width)
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     """The module as architecture, weights and reference answers: `client.upload_model(name, vicinal.export(module, data))`.
 
     `data`: a graph to answer for: PyTorch Geometric's `Data` or `Batch`, or a DGL graph. `x`: its features, or the name of the field or
-    node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights, default `data.edge_weight`. `multi_label`: classes do not
-    exclude each other; default: forward ends in a sigmoid. ExportError: names everything that the server has no layer for.
+    node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights, default `data.edge_weight`; features of edges are
+    `data.edge_attr`. `multi_label`: classes do not exclude each other; default: forward ends in a sigmoid. ExportError: names everything
+    that the server has no layer for.
     """
     if not isinstance(module, torch.nn.Module):
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
@@ -71,6 +72,10 @@ def _inputs(data: Any, x: Any, edge_weight: Any) -> tuple[dict[str, Any], Any]:
     weight = getattr(data, "edge_weight", None) if edge_weight is None else edge_weight
     if weight is not None:
         inputs["edge_weight"] = _tensor(weight).reshape(-1)
+    attr = getattr(data, "edge_attr", None)
+    if attr is not None:
+        features = _tensor(attr).float()
+        inputs["edge_attr"] = features.reshape(-1, 1) if features.dim() == 1 else features
     if getattr(data, "batch", None) is not None:
         inputs["batch"] = _tensor(data.batch)
     return inputs, None
@@ -83,14 +88,15 @@ def _part(inputs: dict[str, Any]) -> dict[str, Any]:
         return inputs
     kept = (inputs["edge_index"] < _REFERENCE_NODES).all(dim=0)
     part = {"x": inputs["x"][:_REFERENCE_NODES], "edge_index": inputs["edge_index"][:, kept]}
-    if "edge_weight" in inputs:
-        part["edge_weight"] = inputs["edge_weight"][kept]
+    for name in ("edge_weight", "edge_attr"):
+        if name in inputs:
+            part[name] = inputs[name][kept]
     return part
 
 
 def _run(wrapper: Wrapper, graph: Optional[torch.fx.Graph], inputs: dict[str, Any], dtype: torch.dtype) -> torch.Tensor:
     """The traced calls, or without `graph` the module itself."""
-    values = [inputs.get(role) for role in ("x", "edge_index", "edge_weight", "batch", "graph")]
+    values = [inputs.get(role) for role in ("x", "edge_index", "edge_weight", "edge_attr", "batch", "graph")]
     values = [one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in values]
     root = copy.deepcopy(wrapper).to(dtype).eval()
     before = torch.get_default_dtype()
@@ -116,7 +122,8 @@ def _reference(wrapper: Wrapper, traced: torch.fx.Graph, lowering: Lowering, inp
     tensors: dict[str, Optional[np.ndarray]] = {
         "graph_logits" if lowering.graph_level else "logits": logits.reshape(len(logits), -1).float().numpy(),
         "edge_index": part["edge_index"].numpy().astype(np.int64), "x": part["x"].float().numpy(),
-        "edge_weight": part["edge_weight"].float().numpy() if "edge_weight" in part else None}
+        "edge_weight": part["edge_weight"].float().numpy() if "edge_weight" in part else None,
+        "edge_attr": part["edge_attr"].numpy() if "edge_attr" in part else None}
     if lowering.graph_level:
         counts = torch.bincount(part["batch"]) if "batch" in part else torch.tensor([part["x"].shape[0]])
         tensors["ptr"] = np.concatenate([[0], np.cumsum(counts.numpy())]).astype(np.int64)

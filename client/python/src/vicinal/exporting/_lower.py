@@ -12,7 +12,7 @@ import torch.fx
 import torch.nn.functional as F
 
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
-from vicinal.exporting._modules import ACTIVATIONS, WEIGHTED, Layer, Unsupported, activation, is_pyg, mlp_parts, pyg_layer, rowwise
+from vicinal.exporting._modules import ACTIVATIONS, WEIGHTED, Layer, Unsupported, activation, is_pyg, mlp_parts, pyg_layer, reads_edge_features, rowwise
 from vicinal.exporting._result import Problem
 from vicinal.exporting._trace import POOLS, is_ready_made, line_of
 
@@ -86,7 +86,7 @@ class Lowering:
         if not isinstance(node, torch.fx.Node):
             raise Unsupported(f"a constant {node!r} in place of a tensor", "fold it into the weights of a Linear")
         value = self.values[node]
-        if value in ("edge_index", "edge_weight", "batch", "graph"):
+        if value in ("edge_index", "edge_weight", "edge_attr", "batch", "graph"):
             raise Unsupported(f"computes with {value}", "layers take the graph as it was uploaded: change it before the upload")
         return value
 
@@ -216,8 +216,14 @@ class Lowering:
         given = [one for one in [*node.args[1:], *node.kwargs.values()] if isinstance(one, torch.fx.Node)]
         weighted = any(self.values[one] == "edge_weight" for one in given)
         if weighted and layer.type not in WEIGHTED:
-            raise Unsupported(f"{layer.type} with edge weights or edge features", f"edge weights are for {', '.join(WEIGHTED)}")
-        strange = [one.name for one in given if self.values[one] not in ("x", "edge_index", "edge_weight", "batch", "graph")
+            raise Unsupported(f"{layer.type} with edge weights", f"edge weights are for {', '.join(WEIGHTED)}")
+        featured = any(self.values[one] == "edge_attr" for one in given)
+        if featured and not reads_edge_features(layer) and layer.type != "GATConv":  # which ignores them without edge_dim
+            raise Unsupported(f"{layer.type} with features of edges", "they are for GINEConv, and with edge_dim for GATConv, GATv2Conv and "
+                              "TransformerConv; weights are called edge_weight")
+        if reads_edge_features(layer) and not featured:
+            raise Unsupported("reads features of edges, but is called without edge_attr", "pass edge_attr, as the data has it")
+        strange = [one.name for one in given if self.values[one] not in ("x", "edge_index", "edge_weight", "edge_attr", "batch", "graph")
                    and one is not (node.args[0] if node.args else node.kwargs.get("x"))]
         if strange:
             raise Unsupported(f"is called with {', '.join(strange)}, which forward computes", "layers take the edges as uploaded")

@@ -50,23 +50,41 @@ def _aggr(conv: Any, allowed: tuple[str, ...]) -> str:
     return conv.aggr
 
 
-def _no_edges(conv: Any) -> None:
-    if getattr(conv, "edge_dim", None) is not None:
-        raise Unsupported(f"edge_dim={conv.edge_dim}", "graphs have no edge features: train without edge_dim")
+def _edge_dim(conv: Any) -> dict[str, Any]:
+    return {} if conv.edge_dim is None else {"edge_dim": conv.edge_dim}
+
+
+def _fill_value(conv: Any) -> dict[str, Any]:
+    """Features of added self-loops; without edge features or loops there are none."""
+    fill = conv.fill_value
+    if conv.edge_dim is None or not conv.add_self_loops or fill == "mean":
+        return {}
+    if isinstance(fill, bool) or not isinstance(fill, (int, float)):
+        raise Unsupported(f"fill_value={fill!r}", "train with fill_value='mean' or a number")
+    return {"fill_value": fill}
+
+
+def _gine(conv: Any) -> dict[str, Any]:
+    args = {"nn": nested(conv.nn), "eps": float(conv.initial_eps), "train_eps": isinstance(conv.eps, torch.nn.Parameter),
+            "aggr": _aggr(conv, _SUMS)}
+    return args if conv.lin is None else {**args, "edge_dim": conv.lin.in_features if hasattr(conv.lin, "in_features") else conv.lin.in_channels}
+
+
+def reads_edge_features(layer: Layer) -> bool:
+    return layer.type == "GINEConv" or "edge_dim" in layer.args
 
 
 _SUMS = ("add", "sum", "mean", "max", "min")
 
 
 def _attention(conv: Any) -> dict[str, Any]:
-    _no_edges(conv)
-    return {"out_channels": conv.out_channels, "heads": conv.heads, "concat": conv.concat, "negative_slope": conv.negative_slope,
+    return {**_edge_dim(conv), **_fill_value(conv),
+            "out_channels": conv.out_channels, "heads": conv.heads, "concat": conv.concat, "negative_slope": conv.negative_slope,
             "add_self_loops": conv.add_self_loops, "bias": conv.bias is not None, "residual": getattr(conv, "res", None) is not None}
 
 
 def _transformer(conv: Any) -> dict[str, Any]:
-    _no_edges(conv)
-    return {"out_channels": conv.out_channels, "heads": conv.heads, "concat": conv.concat, "beta": bool(conv.beta),
+    return {**_edge_dim(conv), "out_channels": conv.out_channels, "heads": conv.heads, "concat": conv.concat, "beta": bool(conv.beta),
             "bias": conv.lin_key.bias is not None, "root_weight": conv.root_weight}
 
 
@@ -89,6 +107,7 @@ _CONVOLUTIONS = {
                            "root_weight": c.root_weight, "project": c.project, "bias": c.lin_l.bias is not None},
     "GraphConv": lambda c: {"out_channels": c.out_channels, "aggr": _aggr(c, _SUMS), "bias": c.lin_rel.bias is not None},
     "GINConv": lambda c: {"nn": nested(c.nn), "eps": float(c.initial_eps), "train_eps": isinstance(c.eps, torch.nn.Parameter)},
+    "GINEConv": _gine,
     "GATConv": _attention,
     "GATv2Conv": lambda c: {**_attention(c), "share_weights": c.share_weights},
     "TransformerConv": _transformer,
@@ -136,7 +155,7 @@ _ROWWISE = {
 _SUGGESTIONS = {
     "Embedding": "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it "
                  "(docs/python_cookbook.md)",
-    "GINEConv": "train with GINConv, without edge features", "LSTM": "train with mode 'cat' or 'max'",
+    "LSTM": "train with mode 'cat' or 'max'",
 }
 
 

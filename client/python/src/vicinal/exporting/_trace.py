@@ -22,6 +22,7 @@ READY_MADE = ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")
 POOLS = ("global_add_pool", "global_mean_pool", "global_max_pool")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 _ROLES = {"x": ("x", "feat", "feats", "features", "h", "in_feat", "inputs", "input"), "edge_index": ("edge_index", "edges", "adj"),
+          "edge_attr": ("edge_attr", "edge_attrs", "edge_features", "edge_feat"),
           "edge_weight": ("edge_weight", "edge_weights", "edge_attr", "weight"), "batch": ("batch", "batch_index"),
           "graph": ("g", "graph", "blocks")}
 
@@ -48,8 +49,8 @@ class Wrapper(torch.nn.Module):
         self.given = given
         self.plan = _plan(module, given)
 
-    def forward(self, x: Any, edge_index: Any, edge_weight: Any, batch: Any, graph: Any) -> Any:
-        values = {"x": x, "edge_index": edge_index, "edge_weight": edge_weight, "batch": batch, "graph": graph}
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any, edge_attr: Any, batch: Any, graph: Any) -> Any:
+        values = {"x": x, "edge_index": edge_index, "edge_weight": edge_weight, "edge_attr": edge_attr, "batch": batch, "graph": graph}
         values = {name: value for name, value in values.items() if name in self.given}
         if self.plan is None:
             data = types.SimpleNamespace(**{**{"edge_weight": None, "edge_attr": None, "batch": None}, **values})
@@ -65,7 +66,8 @@ def _plan(module: torch.nn.Module, given: tuple[str, ...]) -> Optional[dict[str,
     plan: dict[str, str] = {}
     unknown = []
     for parameter in parameters:
-        role = next((role for role, names in _ROLES.items() if parameter.name in names), None)
+        roles = [role for role, names in _ROLES.items() if parameter.name in names]
+        role = next((role for role in roles if role in given), roles[0] if roles else None)
         if role is None and "x" not in plan.values() and parameter is parameters[0]:
             role = "x"
         if role in given:
