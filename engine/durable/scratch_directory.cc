@@ -3,22 +3,36 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/state/posix_file_system.h"
 
 namespace vicinal::durable {
+namespace {
 
-StatusOr<ScratchDirectory> OpenScratch(const std::string& path) {
+StatusOr<ScratchDirectory> OpenPath(const std::string& path) {
   ScratchDirectory scratch;
   VICINAL_ASSIGN_OR_RETURN(scratch.files, state::PosixFileSystem::Open(path, state::PosixFileSystem::Root::kCreate));
   if (scratch.files->Stat("FORMAT").ok()) {
-    return InvalidArgument(
-        "BAD_SCRATCH_DIR", "scratch_dir",
-        absl::StrCat(path, " is a state directory; a scratch directory belongs to one replica alone"));
+    return InvalidArgument("BAD_SCRATCH_DIR", "scratch_dir",
+                           "this is a state directory; a scratch directory belongs to one replica alone");
   }
-  VICINAL_ASSIGN_OR_RETURN(scratch.lock, scratch.files->Lock("LOCK", absl::StrCat("{\"pid\":", getpid(), "}")));
+  auto lock = scratch.files->Lock("LOCK", absl::StrCat("{\"pid\":", getpid(), "}"));
+  if (const auto detail = DetailOf(lock.status()); detail && detail->reason == "STATE_LOCKED") {
+    return Annotate(lock.status(), "another server uses it; give each replica a directory of its own");
+  }
+  VICINAL_ASSIGN_OR_RETURN(scratch.lock, std::move(lock));
   return scratch;
+}
+
+}  // namespace
+
+StatusOr<ScratchDirectory> OpenScratch(const std::string& path) {
+  StatusOr<ScratchDirectory> opened = OpenPath(path);
+  if (opened.ok()) return opened;
+  return Annotate(opened.status(), absl::StrCat("--scratch_dir '", path, "'"));
 }
 
 }  // namespace vicinal::durable

@@ -142,7 +142,9 @@ TEST_F(FirstRunsRestartTest, AReplicaKeepsItsMarksInItsScratchDirectory) {
     const auto replica = Open(true, scratch);
     ASSERT_TRUE(replica.ok()) << replica.status();
     answer = Answer(**replica);
-    EXPECT_FALSE(Open(true, scratch).ok()) << "one replica alone";
+    const Status refused = Open(true, scratch).status();  // one replica alone
+    EXPECT_EQ(DetailOf(refused)->reason, "STATE_LOCKED");
+    EXPECT_THAT(std::string(refused.message()), StartsWith("--scratch_dir '" + scratch + "': another server"));
   }
   EXPECT_EQ(Marks(scratch).proven, Marks(StateDirectory()).proven);
   EXPECT_THAT(Files(StateDirectory()), ::testing::UnorderedElementsAreArray(before));
