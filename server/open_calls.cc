@@ -33,12 +33,9 @@ Status MadeRoom() {
 
 Status TooSlow(std::chrono::milliseconds timeout) {
   return OrOutOfMemory([&] {
-    ErrorDetail detail;
-    detail.reason = "MESSAGE_TIMEOUT";
-    return MakeError(StatusCode::kDeadlineExceeded,
-                     absl::StrCat("the call's message had not arrived after ", timeout.count() / 1000,
-                                  " s (--message_timeout); send less at once on a slow connection"),
-                     detail);
+    return DeadlineExceeded("MESSAGE_TIMEOUT",
+                            absl::StrCat("the call's message had not arrived after ", timeout.count() / 1000,
+                                         " s (--message_timeout); send less at once on a slow connection"));
   });
 }
 

@@ -120,11 +120,10 @@ StatusOr<Reservation> RpcScope::Reserve(const google::protobuf::Message& message
 
 Status RpcScope::WhyCancelled() const {
   return OrOutOfMemory([this] {
-    ErrorDetail detail;
     if (call_.limits.deadline && core_.clock.Now() >= *call_.limits.deadline) {
-      detail.reason = "DEADLINE_EXCEEDED";
-      return MakeError(StatusCode::kDeadlineExceeded, "the deadline passed", detail);
+      return DeadlineExceeded("DEADLINE_EXCEEDED", "the deadline passed");
     }
+    ErrorDetail detail;
     detail.reason = "CANCELLED";
     return MakeError(StatusCode::kCancelled, "the client cancelled the call", detail);
   });

@@ -56,21 +56,14 @@ void SilenceWatch::Sweep() {
 }
 
 Status SendStalled(std::chrono::milliseconds timeout) {
-  ErrorDetail detail;
-  detail.reason = "REPLY_NOT_READ";
-  return MakeError(StatusCode::kDeadlineExceeded,
-                   absl::StrCat("the stream ended: its client read nothing for ", timeout.count() / 1000,
-                                " s (--send_timeout); read faster, or ask for less at a time"),
-                   detail);
+  return DeadlineExceeded("REPLY_NOT_READ",
+                          absl::StrCat("the stream ended: its client read nothing for ", timeout.count() / 1000,
+                                       " s (--send_timeout); read faster, or ask for less at a time"));
 }
 
 Status StreamSilent(std::chrono::milliseconds timeout) {
-  ErrorDetail detail;
-  detail.reason = "STREAM_SILENT";
-  return MakeError(
-      StatusCode::kDeadlineExceeded,
-      absl::StrCat("no request came on the stream for ", timeout.count() / 1000, " s (--upload_ttl); open another one"),
-      detail);
+  return DeadlineExceeded("STREAM_SILENT", absl::StrCat("no request came on the stream for ", timeout.count() / 1000,
+                                                        " s (--upload_ttl); open another one"));
 }
 
 }  // namespace vicinal::server

@@ -123,6 +123,12 @@ Status Unavailable(std::string_view reason, std::string_view message, std::chron
   return MakeError(StatusCode::kUnavailable, message, detail);
 }
 
+Status DeadlineExceeded(std::string_view reason, std::string_view message) {
+  ErrorDetail detail;
+  detail.reason = std::string(reason);
+  return MakeError(StatusCode::kDeadlineExceeded, message, detail);
+}
+
 Status ResourceExhausted(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after) {
   ErrorDetail detail;
   detail.reason = std::string(reason);

@@ -53,6 +53,8 @@ Status FailedPrecondition(std::string_view reason, std::string_view message);
 Status Internal(std::string_view message);
 // Queue full or draining: UNAVAILABLE; the server adds grpc-retry-pushback-ms.
 Status Unavailable(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after);
+// The work, or what a client had to do, took too long.
+Status DeadlineExceeded(std::string_view reason, std::string_view message);
 // Does not fit now: RESOURCE_EXHAUSTED with RetryInfo.
 Status ResourceExhausted(std::string_view reason, std::string_view message, std::chrono::milliseconds retry_after);
 

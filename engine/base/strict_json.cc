@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 
 namespace vicinal::internal {
 namespace {
@@ -86,13 +87,6 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
-
-std::string Printable(std::string_view text, size_t most) {
-  std::string out;
-  for (char c : text.substr(0, most)) out += (c >= 0x20 && c < 0x7f) ? c : '?';
-  if (text.size() > most) out += "...";
-  return out;
-}
 
 StatusOr<Json> ParseStrictJson(std::string_view text, std::string_view reason, std::string_view what) {
   StrictBuilder builder;

@@ -17,9 +17,6 @@ inline constexpr int kMaxJsonDepth = 32;
 // INVALID_ARGUMENT with `reason`; `what` names the document in the message ("the architecture").
 StatusOr<nlohmann::json> ParseStrictJson(std::string_view text, std::string_view reason, std::string_view what);
 
-// `text` for a message: at most `most` bytes; bytes other than printable ASCII become '?'.
-std::string Printable(std::string_view text, size_t most = 80);
-
 }  // namespace vicinal::internal
 
 #endif  // VICINAL_ENGINE_BASE_STRICT_JSON_H_

@@ -47,13 +47,9 @@ Status Overloaded(double before, double run) {
 }
 
 Status DeadlineTooShort(double left, double run) {
-  ErrorDetail detail;
-  detail.reason = "DEADLINE_TOO_SHORT";
-  return MakeError(
-      StatusCode::kDeadlineExceeded,
-      absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)), " ms, but this request takes ",
-                   Milliseconds(run), " ms; allow more time or ask for less"),
-      detail);
+  return DeadlineExceeded("DEADLINE_TOO_SHORT", absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)),
+                                                             " ms, but this request takes ", Milliseconds(run),
+                                                             " ms; allow more time or ask for less"));
 }
 
 std::string_view DropReason(const Status& status) {

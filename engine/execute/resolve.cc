@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/execute/selection.h"
 #include "engine/graph/edge_features.h"
 #include "engine/prepare/counted_features.h"
@@ -37,8 +37,8 @@ Status CheckIdsDigest(const std::string& required, const PreparedGraph& graph) {
   detail.metadata = {{"idsDigest", parts.ids_digest}};
   const std::string has = parts.ids_digest.empty() ? "none" : absl::StrCat("'", parts.ids_digest, "'");
   return MakeError(StatusCode::kFailedPrecondition,
-                   absl::StrCat("the request requires the ids digest '", internal::Printable(required),
-                                "', but version ", parts.version, " of graph '", parts.name, "' has ", has,
+                   absl::StrCat("the request requires the ids digest '", Printable(required), "', but version ",
+                                parts.version, " of graph '", parts.name, "' has ", has,
                                 ": its nodes may be numbered differently; translate the ids with its own list"),
                    detail);
 }
@@ -65,9 +65,8 @@ StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& n
   const char* why = name == "last_conv_input"
                         ? ", which Embed takes where none is named: no layer comes before its last convolution"
                         : "";
-  return InvalidArgument(
-      "OUTPUT_UNKNOWN", "output",
-      absl::StrCat("the model has no output '", internal::Printable(name), "'", why, "; there are: ", names));
+  return InvalidArgument("OUTPUT_UNKNOWN", "output",
+                         absl::StrCat("the model has no output '", Printable(name), "'", why, "; there are: ", names));
 }
 
 Status RequestResolver::TakeFeatures(const RequestFeatures& features, bool may_stay_apart, const GraphHandle& handle,
@@ -117,7 +116,7 @@ Status RequestResolver::CheckIncarnation(const std::string& required) const {
   detail.reason = "INCARNATION_MISMATCH";
   detail.metadata = {{"incarnation", std::string(incarnation_)}};
   return MakeError(StatusCode::kFailedPrecondition,
-                   absl::StrCat("the request requires the incarnation '", internal::Printable(required),
+                   absl::StrCat("the request requires the incarnation '", Printable(required),
                                 "', but this server's state is '", std::string(incarnation_),
                                 "': versions mean something else here; read the resources again, then decide"),
                    detail);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/strict_json.h"
 #include "engine/model/arguments.h"
 #include "engine/model/ready_made.h"

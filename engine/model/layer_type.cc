@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 
 namespace vicinal::internal {
 namespace {

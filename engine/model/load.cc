@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/model/architecture.h"
 #include "engine/model/layer_type.h"
 #include "engine/model/model.h"
@@ -29,7 +29,7 @@ StatusOr<std::vector<ValueId>> ResolveInputs(const LayerDeclaration& layer, cons
     const auto it = values.find(layer.inputs[i]);
     if (it == values.end()) {
       const std::string field = layer.field + ".inputs[" + std::to_string(i) + "]";
-      return internal::BadArchitecture(field, field + " is '" + internal::Printable(layer.inputs[i]) +
+      return internal::BadArchitecture(field, field + " is '" + Printable(layer.inputs[i]) +
                                                   "', which is not a layer before layer '" + layer.name +
                                                   "', nor \"x\"");
     }

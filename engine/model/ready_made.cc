@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/model/arguments.h"
 #include "engine/model/torch_names.h"
 

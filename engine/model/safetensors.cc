@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/strict_json.h"
 #include "engine/base/tensor.h"
 
@@ -15,7 +16,6 @@ namespace vicinal {
 namespace {
 
 using Json = nlohmann::json;
-using internal::Printable;
 
 // Real headers take kilobytes; a parsed header takes many times its bytes.
 constexpr uint64_t kMaxHeaderBytes = uint64_t{16} << 20;

@@ -7,7 +7,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/base/tensor.h"
 
 namespace vicinal::internal {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/model/arguments.h"
 
 namespace vicinal::internal {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/strict_json.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/file_error.h"
@@ -25,8 +26,8 @@ StatusOr<Json> UnsealJson(const std::string& path, std::string_view text) {
   const std::string expected = CrcText(Crc32c(text.substr(kSealBytes)));
   const std::string seal = std::string(kBegin) + expected + std::string(kMiddle);
   if (text.substr(0, kSealBytes) != seal) {
-    return Damaged(path, "it begins with " + ::vicinal::internal::Printable(text.substr(0, kSealBytes)) + ", " + seal +
-                             " expected by its contents");
+    return Damaged(
+        path, "it begins with " + Printable(text.substr(0, kSealBytes)) + ", " + seal + " expected by its contents");
   }
   auto object = ::vicinal::internal::ParseStrictJson(text, "STATE_DAMAGED", path);
   if (!object.ok()) return Damaged(path, std::string(object.status().message()));

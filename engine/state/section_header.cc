@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/file_error.h"
 
@@ -88,7 +88,7 @@ std::optional<int64_t> BytesOf(const SectionSpec& spec, int64_t most) {
 int64_t AlignUp(int64_t offset) { return (offset + kSectionAlignment - 1) / kSectionAlignment * kSectionAlignment; }
 
 Status BadSection(const SectionSpec& spec, const std::string& problem) {
-  return InvalidArgument("BAD_SECTION", "", "section '" + ::vicinal::internal::Printable(spec.name) + "': " + problem);
+  return InvalidArgument("BAD_SECTION", "", "section '" + Printable(spec.name) + "': " + problem);
 }
 
 std::string Numbers(std::string_view what, uint64_t found, std::string_view relation, uint64_t expected) {
@@ -101,8 +101,7 @@ StatusOr<SectionSpec> DecodeSpec(const std::string& path, const SectionEntry& en
   spec.name.assign(entry.name, strnlen(entry.name, sizeof(entry.name)));
   const bool padded =
       std::all_of(entry.name + spec.name.size(), entry.name + sizeof(entry.name), [](char c) { return c == '\0'; });
-  if (!IsName(spec.name) || !padded)
-    return Damaged(path, "section name '" + ::vicinal::internal::Printable(spec.name) + "' is not valid");
+  if (!IsName(spec.name) || !padded) return Damaged(path, "section name '" + Printable(spec.name) + "' is not valid");
   const std::string where = "section '" + spec.name + "': ";
   const auto type = TypeOf(entry.type);
   if (!type) return Damaged(path, where + "element type " + std::to_string(entry.type) + " is unknown");

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/strict_json.h"
 #include "engine/tune/kept_record.h"
 #include "engine/tuning/tuning_request.h"
@@ -44,14 +45,14 @@ StatusOr<Json> ParseText(const std::string& device, const std::string& text) {
   if (!json->is_object()) return BadText("it is not a JSON object");
   VICINAL_ASSIGN_OR_RETURN(const std::string format, Word(*json, "format"));
   if (format != kFormat) {
-    return BadText(absl::StrCat("its format is '", internal::Printable(format), "'; this server reads ", kFormat));
+    return BadText(absl::StrCat("its format is '", Printable(format), "'; this server reads ", kFormat));
   }
   VICINAL_ASSIGN_OR_RETURN(const std::string exported_on, Word(*json, "device"));
   if (exported_on != device) {
     return InvalidArgument(
         "DEVICE_MISMATCH", absl::StrCat(kField, ".device"),
-        absl::StrCat("it was exported on '", internal::Printable(exported_on, 200), "', and this server runs on '",
-                     device, "', where other kernels may be faster; tune the graph here"));
+        absl::StrCat("it was exported on '", Printable(exported_on, 200), "', and this server runs on '", device,
+                     "', where other kernels may be faster; tune the graph here"));
   }
   const auto records = json->find("records");
   if (records == json->end() || !records->is_array()) return BadText("records is missing or no array");

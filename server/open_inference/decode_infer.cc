@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "server/open_inference/infer_inputs.h"
 
 namespace vicinal::server {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "proto/wire/tensors.h"
 #include "server/open_inference/model_names.h"
 

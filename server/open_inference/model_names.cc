@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "proto/wire/names.h"
 
 namespace vicinal::server {
@@ -25,12 +26,6 @@ Status CheckKind(const OpenModelName& name, const ModelResource& model) {
 }
 
 }  // namespace
-
-std::string Quoted(std::string_view text) {
-  constexpr size_t kLongest = 128;
-  if (text.size() > kLongest) return absl::StrCat("of ", text.size(), " bytes");
-  return absl::StrCat("'", std::string(text), "'");
-}
 
 StatusOr<OpenModelName> ParseOpenModelName(std::string_view name, std::string_view field) {
   const size_t slash = name.find('/');

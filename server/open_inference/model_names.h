@@ -35,9 +35,6 @@ struct OpenModel {
 // must not, or has none and must.
 StatusOr<OpenModel> FindOpenModel(const Engine& engine, const OpenModelName& name, int64_t version);
 
-// A client's text in quotes; a long one only by its length, since messages travel in headers.
-std::string Quoted(std::string_view text);
-
 }  // namespace vicinal::server
 
 #endif  // VICINAL_SERVER_OPEN_INFERENCE_MODEL_NAMES_H_

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
+#include "engine/base/printable.h"
 #include "server/handlers/server_handler.h"
 #include "server/open_inference/describe_models.h"
 #include "server/open_inference/encode_infer.h"

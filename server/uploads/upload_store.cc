@@ -216,12 +216,9 @@ void UploadStore::Forget(const std::string& upload_id) {
 }
 
 Status UploadSilent(std::chrono::milliseconds ttl) {
-  ErrorDetail detail;
-  detail.reason = "UPLOAD_SILENT";
-  return MakeError(StatusCode::kDeadlineExceeded,
-                   absl::StrCat("upload timed out: no complete message on this stream for ", ttl.count() / 1000,
-                                " s (--upload_ttl); start again, with smaller chunks on slow connections"),
-                   detail);
+  return DeadlineExceeded("UPLOAD_SILENT",
+                          absl::StrCat("upload timed out: no complete message on this stream for ", ttl.count() / 1000,
+                                       " s (--upload_ttl); start again, with smaller chunks on slow connections"));
 }
 
 }  // namespace vicinal::server

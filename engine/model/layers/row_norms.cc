@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/layers.h"
 

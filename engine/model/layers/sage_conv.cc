@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/strict_json.h"
+#include "engine/base/printable.h"
 #include "engine/model/layers/layers.h"
 
 namespace vicinal::internal {

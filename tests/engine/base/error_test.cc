@@ -65,6 +65,8 @@ TEST(Error, CodesOfTheCommonOnes) {
   EXPECT_EQ(FailedPrecondition("R", "m").code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(Internal("m").code(), StatusCode::kInternal);
   EXPECT_EQ(Unavailable("R", "m", std::chrono::milliseconds(5)).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(DeadlineExceeded("R", "m").code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(DetailOf(DeadlineExceeded("R", "m"))->reason, "R");
   EXPECT_EQ(ResourceExhausted("R", "m", std::chrono::milliseconds(5)).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(DetailOf(Unavailable("R", "m", std::chrono::milliseconds(5)))->retry_after, std::chrono::milliseconds(5));
 }
