@@ -24,6 +24,19 @@ Status SendAgain(const char* reason, const std::string& message, const std::stri
 
 Status Gone(const std::string& id) { return NotFound("upload", id, "it expired or was dropped; start it again"); }
 
+// Larger sizes may be made up.
+constexpr int64_t kLargestAtOnce = int64_t{16} << 30;
+
+// Makes room for `size` more bytes. Addresses for all of the tensor come with its first bytes: what arrives is never
+// moved, and pages that nothing was written to are not in memory. A manifest alone allocates nothing.
+void Grow(std::string* bytes, int64_t size, int64_t declared) {
+  const int64_t needed = static_cast<int64_t>(bytes->size()) + size;
+  const int64_t capacity = static_cast<int64_t>(bytes->capacity());
+  if (needed <= capacity) return;
+  const int64_t room = declared <= kLargestAtOnce ? declared : std::min(declared, std::max(needed, 2 * capacity));
+  bytes->reserve(static_cast<size_t>(room));
+}
+
 }  // namespace
 
 UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservation memory)
@@ -84,9 +97,7 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
                      tensor.name, received);
   }
   VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the received part of the upload"));
-  // Addresses for all of the tensor, with its first bytes: what arrives is never moved, and pages that nothing was
-  // written to are not in memory. A manifest alone allocates nothing.
-  content_.bytes[i].reserve(static_cast<size_t>(tensor.size_bytes));
+  Grow(&content_.bytes[i], size, tensor.size_bytes);
   content_.bytes[i].append(chunk.data());
   received += size;
   return size;
