@@ -20,7 +20,8 @@ v1::UploadGraphSpec Spec() {
   return spec;
 }
 
-void Add(v1::UploadGraphSpec* spec, const char* name, v1::DataType type, std::vector<int64_t> shape) {
+template <class AnySpec>
+void Add(AnySpec* spec, const char* name, v1::DataType type, std::vector<int64_t> shape) {
   v1::TensorSpec* tensor = spec->add_tensors();
   tensor->set_name(name);
   tensor->set_dtype(type);
