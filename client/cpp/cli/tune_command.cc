@@ -15,6 +15,7 @@
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 #include "client/cpp/formats/text.h"
+#include "client/cpp/printable.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -130,7 +131,9 @@ absl::Status CheckAlone(const Arguments& args) {
 absl::Status Export(const Context& context) {
   const std::string& name = context.args.Positional(0);
   const std::string path = context.args.Text("export");
-  CLIENT_ASSIGN_OR_RETURN(const std::string text, context.client.ExportTuning(name));
+  CLIENT_ASSIGN_OR_RETURN(const std::string sent, context.client.ExportTuning(name));
+  // The same document, fit for a terminal.
+  const std::string text = PrintableJson(sent);
   if (path == "-") {
     context.out << text;
     return absl::OkStatus();
