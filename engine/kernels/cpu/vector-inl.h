@@ -29,7 +29,7 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
 VICINAL_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 VICINAL_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The first `count` lanes from p, zeros beyond. Masked loads of AVX2 and later do not access masked elements; other
+// The first `count` < kLanes lanes from p, zeros beyond. Masked loads of AVX2 and later do not access masked elements; other
 // targets use the stack.
 VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   const Floats d;
@@ -37,7 +37,8 @@ VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
 #else
   HWY_ALIGN float lanes[kLanes] = {};
-  for (int64_t i = 0; i < count; ++i) lanes[i] = p[i];
+  // The second bound is for compilers, which do not see who calls.
+  for (int64_t i = 0; i < count && i < kLanes - 1; ++i) lanes[i] = p[i];
   return hn::Load(d, lanes);
 #endif
 }
