@@ -29,8 +29,8 @@ inline constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
 VICINAL_INLINE int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 VICINAL_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The first `count` < kLanes lanes from p, zeros beyond. Masked loads of AVX2 and later do not access masked elements; other
-// targets use the stack.
+// The first `count` < kLanes lanes from p, zeros beyond. Masked loads of AVX2 and later do not access masked elements;
+// other targets use the stack.
 VICINAL_INLINE VF LoadPart(const float* p, int64_t count) {
   const Floats d;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2

@@ -194,7 +194,7 @@ TEST(DecodeInferTest, BadInputsAreRefused) {
   struct Case {
     std::function<void(ModelInferRequest*)> spoil;
     const char* field;
-    const char* piece;
+    std::string piece;
   };
   const auto shape = [](int input, std::vector<int64_t> extents) {
     return [input, extents](ModelInferRequest* r) {
