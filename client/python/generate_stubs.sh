@@ -11,8 +11,9 @@ if [[ $# -ne 1 ]]; then
 fi
 out="$1"
 proto="$(cd "$(dirname "${BASH_SOURCE[0]}")/../../proto" && pwd)"
-# error_details is for C++: Python has these messages as google.rpc (python3-googleapis-common-protos or grpcio-status).
-files=("$proto"/vicinal/v1/{tensor,durability,tuning,graph,model,inference,server}.proto)
+# Errors of calls are google.rpc's in Python (python3-googleapis-common-protos or grpcio-status); those of a stream's single requests are
+# error_details.
+files=("$proto"/vicinal/v1/{error_details,tensor,durability,tuning,graph,model,inference,server}.proto)
 
 mkdir -p "$out"
 if python3 -c 'import grpc_tools' 2>/dev/null; then

@@ -127,9 +127,9 @@ bool CanTake(const FeatureSizes& sizes, DeviceKind device) {
 }
 
 int64_t TakenFeaturesBytesBound(const FeatureSizes& sizes) {
-  const int64_t kept = std::max(KeptBytes(sizes), TensorBytes(sizes));
-  // A bit per row, of which there are no more than elements.
-  return kept + kept / 32 + kTakeRowsBytes;
+  const int64_t tensors = TensorBytes(sizes), kept = std::max(KeptBytes(sizes), tensors);
+  // A bit per row, of which there are no more than elements; and of the tensors what has not been given back.
+  return kept + kept / 32 + std::min(kTakeRowsBytes, tensors);
 }
 
 int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes) {
