@@ -41,7 +41,10 @@ int AddBuildId(dl_phdr_info* library, size_t, void* ids) {
   for (int i = 0; i < library->dlpi_phnum; ++i) {
     const ElfW(Phdr)& segment = library->dlpi_phdr[i];
     if (segment.p_type != PT_NOTE) continue;
-    std::string id = FindBuildId(reinterpret_cast<const char*>(library->dlpi_addr + segment.p_vaddr), segment.p_memsz);
+    // The loader gives addresses as numbers.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    const auto* notes = reinterpret_cast<const char*>(library->dlpi_addr + segment.p_vaddr);
+    std::string id = FindBuildId(notes, segment.p_memsz);
     if (!id.empty()) static_cast<std::vector<std::string>*>(ids)->push_back(std::move(id));
   }
   return 0;

@@ -190,11 +190,11 @@ constexpr int64_t kBlock = kTakeRowsBytes / 4 / static_cast<int64_t>(sizeof(floa
 // Gives the whole pages of [begin, end) back to the system. Returns where the rest begins.
 const char* ReleasePages(const char* begin, const char* end) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t from = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
-  const uintptr_t to = reinterpret_cast<uintptr_t>(end) / page * page;
+  const char* const from = begin + (page - reinterpret_cast<uintptr_t>(begin) % page) % page;
+  const char* const to = end - reinterpret_cast<uintptr_t>(end) % page;
   if (from >= to) return begin;
-  madvise(reinterpret_cast<void*>(from), to - from, MADV_DONTNEED);
-  return reinterpret_cast<const char*>(to);
+  madvise(const_cast<char*>(from), static_cast<size_t>(to - from), MADV_DONTNEED);
+  return to;
 }
 
 // Row r goes to new_of_old[r], in columns [begin, end): each row is carried to its place, and the one that was there

@@ -93,7 +93,7 @@ absl::StatusOr<GraphContent> ReadGraphContent(const DeclaredGraph& declared, con
   v1::UploadGraphSpec& spec = content.spec;
   if (data.features) {
     CLIENT_RETURN_IF_ERROR(
-        CheckFinite(*data.features, declared.files.count("x") > 0 ? declared.File("x") : path, data.ids));
+        CheckFinite(*data.features, declared.files.contains("x") ? declared.File("x") : path, data.ids));
     if (data.features->sparse) spec.set_feature_count(data.features->columns);
   }
   spec.set_name(declared.name);
