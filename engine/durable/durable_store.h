@@ -207,6 +207,7 @@ class DurableStore {
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
+  std::unique_ptr<ThreadPool> follow_pool_;        // of a device without threads
   GraphLoader loader_;
   std::thread writer_;
 };

@@ -105,8 +105,11 @@ void DurableStore::Follow() {
     published_ = published;
     std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
   }
-  if (follow_context_ == nullptr) follow_context_ = parts_.device->CreateContext();
-  ThreadPool* const pool = follow_context_->thread_pool();
+  if (follow_context_ == nullptr) {
+    follow_context_ = parts_.device->CreateContext();
+    follow_pool_ = MakeHostPool(*follow_context_);
+  }
+  ThreadPool* const pool = follow_pool_ != nullptr ? follow_pool_.get() : follow_context_->thread_pool();
   Latest latest = LatestOf(published);
   bool deleted = false;
   for (const auto& [name, id] : latest.models) FollowModel(id);

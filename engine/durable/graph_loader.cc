@@ -166,6 +166,7 @@ bool GraphLoader::Next(std::string* name, bool* evict) {
 
 void GraphLoader::Loop() {
   std::unique_ptr<DeviceContext> context;
+  std::unique_ptr<ThreadPool> host_pool;  // of a device without threads
   for (;;) {
     std::string name;
     bool evict = false;
@@ -174,9 +175,12 @@ void GraphLoader::Loop() {
       while (!stopping_ && !Next(&name, &evict)) changed_.Wait(&mutex_);
       if (stopping_) return;
     }
-    if (context == nullptr) context = parts_.device->CreateContext();
+    if (context == nullptr) {
+      context = parts_.device->CreateContext();
+      host_pool = MakeHostPool(*context);
+    }
     if (evict) parts_.graphs->Touch(name);  // others go first
-    const Status loaded = LoadNow(name, evict, context->thread_pool());
+    const Status loaded = LoadNow(name, evict, host_pool != nullptr ? host_pool.get() : context->thread_pool());
     std::vector<Done> waiters;
     {
       MutexLock lock(&mutex_);
