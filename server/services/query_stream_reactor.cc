@@ -67,9 +67,12 @@ void QueryStreamReactor::OnReadDone(bool ok) {
     query->self = arriving_.begin();
     queries_.splice(queries_.end(), arriving_);
     ++under_way_;
+    ++starting_;  // nobody frees the stream before the Go below
     WatchSilence();
   }
   Answer(query);
+  // The next one is read while this one is computed.
+  Go(nullptr, /*started=*/true);
 }
 
 Status QueryStreamReactor::TakeOrder(const v1::InferStreamRequest& request) {
@@ -109,9 +112,11 @@ void QueryStreamReactor::Answered(Query* query, const Status& status) {
     if (!status.ok()) *query->response.mutable_error() = ToDetails(status);
     return OkStatus();
   });
-  if (!own.ok()) {
+  const size_t answer_bytes = query->response.ByteSizeLong();
+  {
     MutexLock lock(&mutex_);
-    if (!end_ || !end_->drops_answers) end_ = End{stalled_ ? WhyBroken() : own, true};
+    query->bytes += answer_bytes;
+    if (!own.ok() && (!end_ || !end_->drops_answers)) end_ = End{stalled_ ? WhyBroken() : own, true};
   }
   Go(query);
 }
@@ -140,8 +145,9 @@ void QueryStreamReactor::EndWith(const Status& status, bool drops_answers) {
   Go(nullptr);
 }
 
-void QueryStreamReactor::Go(Query* answered) {
+void QueryStreamReactor::Go(Query* answered, bool started) {
   mutex_.Lock();
+  if (started) --starting_;
   if (answered != nullptr) {
     --under_way_;
     answered->answered = true;

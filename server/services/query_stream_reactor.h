@@ -3,8 +3,8 @@
 // reactors do (reactors.h).
 //
 // Flow control: requests are read while fewer than kWindow are under way or wait to be read by the client, and together
-// have less than kWindowBytes; HTTP/2 then holds the client back. So a stream holds a bounded part of memory, whatever
-// its client does.
+// with their answers have less than kWindowBytes; HTTP/2 then holds the client back. So a stream holds a bounded part
+// of memory, whatever its client does.
 #ifndef VICINAL_SERVER_SERVICES_QUERY_STREAM_REACTOR_H_
 #define VICINAL_SERVER_SERVICES_QUERY_STREAM_REACTOR_H_
 
@@ -66,8 +66,9 @@ class QueryStreamReactor final : public grpc::ServerBidiReactor<v1::InferStreamR
   Status WhyBroken() VICINAL_REQUIRES(mutex_);
   // By any thread. The first call decides, but that nothing waits for answers goes before that something does.
   void EndWith(const Status& status, bool drops_answers);
-  // Starts what is due. `answered`: a query that has its answer now, or null. After it `this` may be gone.
-  void Go(Query* answered);
+  // Starts what is due. `answered`: a query that has its answer now, or null. `started`: the caller has counted itself
+  // in starting_ and is done. After it `this` may be gone.
+  void Go(Query* answered, bool started = false);
   Step Next() VICINAL_REQUIRES(mutex_);
   void Start(Step step);
   // Whether the client is waited for: nothing of it is under way.
