@@ -27,6 +27,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/device/host_threads.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_loader.h"
 #include "engine/durable/model_codec.h"
@@ -207,7 +208,7 @@ class DurableStore {
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
-  std::unique_ptr<ThreadPool> follow_pool_;        // of a device without threads
+  std::optional<HostThreads> follow_threads_;      // likewise
   GraphLoader loader_;
   std::thread writer_;
 };

@@ -107,9 +107,9 @@ void DurableStore::Follow() {
   }
   if (follow_context_ == nullptr) {
     follow_context_ = parts_.device->CreateContext();
-    follow_pool_ = MakeHostPool(*follow_context_);
+    follow_threads_.emplace(*follow_context_);
   }
-  ThreadPool* const pool = follow_pool_ != nullptr ? follow_pool_.get() : follow_context_->thread_pool();
+  ThreadPool* const pool = follow_threads_->pool();
   Latest latest = LatestOf(published);
   bool deleted = false;
   for (const auto& [name, id] : latest.models) FollowModel(id);

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/device/host_threads.h"
 #include "engine/durable/failures.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_metadata.h"
@@ -166,7 +168,7 @@ bool GraphLoader::Next(std::string* name, bool* evict) {
 
 void GraphLoader::Loop() {
   std::unique_ptr<DeviceContext> context;
-  std::unique_ptr<ThreadPool> host_pool;  // of a device without threads
+  std::optional<HostThreads> threads;
   for (;;) {
     std::string name;
     bool evict = false;
@@ -177,10 +179,10 @@ void GraphLoader::Loop() {
     }
     if (context == nullptr) {
       context = parts_.device->CreateContext();
-      host_pool = MakeHostPool(*context);
+      threads.emplace(*context);
     }
     if (evict) parts_.graphs->Touch(name);  // others go first
-    const Status loaded = LoadNow(name, evict, host_pool != nullptr ? host_pool.get() : context->thread_pool());
+    const Status loaded = LoadNow(name, evict, threads->pool());
     std::vector<Done> waiters;
     {
       MutexLock lock(&mutex_);

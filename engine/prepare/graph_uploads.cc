@@ -52,7 +52,7 @@ std::string Preparing(const std::string& name) { return absl::StrCat("preparing 
 GraphUploads::GraphUploads(Parts parts)
     : parts_(std::move(parts)),
       context_(parts_.device->CreateContext()),
-      host_pool_(MakeHostPool(*context_)),
+      threads_(*context_),
       queue_(parts_.max_waiting) {}
 
 Status GraphUploads::CheckGraphFits(const GraphSizes& sizes, bool replace) const {
@@ -106,8 +106,7 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
   context.device = parts_.device;
   context.clock = parts_.clock;
   context.stats = parts_.stats;
-  ThreadPool* const pool = host_pool_ != nullptr ? host_pool_.get() : context_->thread_pool();
-  context.choose = ChooseOptionsFor(*parts_.registry, *context_, *parts_.clock, pool, parts_.first_runs);
+  context.choose = ChooseOptionsFor(*parts_.registry, *context_, *parts_.clock, threads_.pool(), parts_.first_runs);
   context.choose.auto_orders = among;
   context.choose.given_up = [&] { return queue_.stopping() || !parts_.graphs->IsPreparing(name, version); };
   context.on_progress = [&](double progress, std::string_view stage) {

@@ -16,6 +16,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/device/host_threads.h"
 #include "engine/kernels/registry.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/choose_order.h"
@@ -59,7 +60,7 @@ class GraphUploads {
 
   const Parts parts_;
   const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only
-  const std::unique_ptr<ThreadPool> host_pool_;   // likewise; null: the context's
+  const HostThreads threads_;                     // likewise
   PreparationQueue queue_;                        // last: its thread uses all of the above
 };
 

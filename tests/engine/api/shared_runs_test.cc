@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <map>
 #include <memory>
@@ -222,6 +223,24 @@ class SharedBatchesTest : public SharedRunsTest {
     if (!queued.ok()) answer->set_value(queued);
     return answer->get_future();
   }
+  // Asks for all batches while the executor is blocked. Each gets the bits that it gets alone, from `quiet`, out of a
+  // run of run_requests(i) requests.
+  void ExpectAsAlone(Engine& quiet, const std::vector<Rings>& batches,
+                     const std::function<int64_t(size_t i)>& run_requests) {
+    Block();
+    std::vector<std::future<StatusOr<InferenceResult>>> answers;
+    for (const Rings& rings : batches) answers.push_back(AskBatch(rings.request()));
+    Release();
+    for (size_t i = 0; i < batches.size(); ++i) {
+      const auto got = answers[i].get(), expected = InferBatch(quiet, batches[i].request());
+      ASSERT_TRUE(got.ok()) << got.status();
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      EXPECT_EQ(got->values, expected->values) << i;
+      EXPECT_EQ(got->rows, expected->rows) << i;
+      EXPECT_EQ(got->served_by.numerics_revision, expected->served_by.numerics_revision);
+      EXPECT_EQ(got->run_requests, run_requests(i)) << i;
+    }
+  }
 };
 
 TEST_F(SharedBatchesTest, BatchesOfGraphsAreComputedTogetherByTheirFeaturesForm) {
@@ -231,19 +250,7 @@ TEST_F(SharedBatchesTest, BatchesOfGraphsAreComputedTogetherByTheirFeaturesForm)
   std::vector<Rings> batches;
   for (int64_t i = 0; i < 5; ++i) batches.emplace_back(1 + 2 * i, 0.25f * static_cast<float>(i), false);
   for (int64_t i = 0; i < 3; ++i) batches.emplace_back(2 + i, 1.0f + static_cast<float>(i), true);
-  Block();
-  std::vector<std::future<StatusOr<InferenceResult>>> answers;
-  for (const Rings& rings : batches) answers.push_back(AskBatch(rings.request()));
-  Release();
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const auto got = answers[i].get(), expected = InferBatch(*quiet, batches[i].request());
-    ASSERT_TRUE(got.ok()) << got.status();
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    EXPECT_EQ(got->values, expected->values) << i;
-    EXPECT_EQ(got->rows, expected->rows) << i;
-    EXPECT_EQ(got->served_by.numerics_revision, expected->served_by.numerics_revision);
-    EXPECT_EQ(got->run_requests, i < 5 ? 5 : 3) << i;
-  }
+  ExpectAsAlone(*quiet, batches, [](size_t i) { return i < 5 ? 5 : 3; });
 }
 
 TEST_F(SharedBatchesTest, FeaturesOfEdgesStayWithThem) {
@@ -265,17 +272,7 @@ TEST_F(SharedBatchesTest, FeaturesOfEdgesStayWithThem) {
   std::vector<Rings> batches;
   for (int64_t i = 0; i < 4; ++i) batches.emplace_back(1 + 2 * i, 0.25f * static_cast<float>(i), false);
   for (Rings& rings : batches) rings.AddEdgeFeatures(2);
-  Block();
-  std::vector<std::future<StatusOr<InferenceResult>>> answers;
-  for (const Rings& rings : batches) answers.push_back(AskBatch(rings.request()));
-  Release();
-  for (size_t i = 0; i < batches.size(); ++i) {
-    const auto got = answers[i].get(), expected = InferBatch(*quiet, batches[i].request());
-    ASSERT_TRUE(got.ok()) << got.status();
-    ASSERT_TRUE(expected.ok()) << expected.status();
-    EXPECT_EQ(got->values, expected->values) << i;
-    EXPECT_EQ(got->run_requests, 4) << i;
-  }
+  ExpectAsAlone(*quiet, batches, [](size_t) { return 4; });
 }
 
 TEST_F(SharedBatchesTest, AForcedKernelThatRefusesFailsItsOwnRequestsOnly) {
