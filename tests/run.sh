@@ -8,9 +8,9 @@
 # Stages (docs/testing.md says what each is for):
 #   release  what is shipped: all tests, each header alone, layers, format, manifests, the Python example
 #   clang    clang-tidy and clang's warnings, thread-safety analysis among them: all but CUDA and tests
-#   asan     address and undefined-behaviour sanitizers: all tests that are not labelled `slow` or `static`
-#   tsan     thread sanitizer: tests labelled `tsan`, which the engine's tests with threads are by themselves
-#   fuzz     libFuzzer, 10 s for each parser and each service; inputs that fail are kept in build/fuzz/findings
+#   asan     address and undefined-behaviour sanitizers (clang): all tests that are not labelled `slow` or `static`
+#   tsan     thread sanitizer (clang): tests labelled `tsan`, which the engine's tests with threads are by themselves
+#   fuzz     libFuzzer, 10 s for each parser and each service; built with asan; inputs that fail are kept in build/asan/findings
 # Exit status: 0 when at least one test ran and none failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -146,10 +146,11 @@ stage_tsan() {
   run_tests tsan -L '^tsan$'
 }
 
-# Every target over its stored inputs, then 10 s of new ones. tests/fuzz/run.py does the same for longer.
+# Every target over its stored inputs, then 10 s of new ones. tests/fuzz/run.py does the same for longer. The build with
+# asan's sanitizers also has the counters that libFuzzer needs, so that nothing is compiled twice.
 stage_fuzz() {
-  build fuzz || return 1
-  run_tests fuzz -L '^fuzz$'
+  build asan vicinal_tests_fuzz || return 1
+  run_tests asan -L '^fuzz$'
 }
 
 main() {

@@ -147,7 +147,8 @@ std::string RenumberedTable(const std::vector<Json>& cells) {
     ++graph.orders;
   }
   std::map<std::string, OperationMeans> operations;
-  for (const auto& [title, graph] : graphs) {
+  for (const auto& named : graphs) {
+    const SentGraph& graph = named.second;
     if (graph.cell == nullptr || graph.orders < 2) continue;
     OperationMeans& means = operations[graph.cell->at("operation").get<std::string>()];
     const auto ratio = [&](const char* peer_us) -> std::optional<double> {

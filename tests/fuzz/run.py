@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the fuzz targets: first their stored inputs, then new ones, each target for so many seconds on one processor.
 
-  run.py --program build/fuzz/bin/vicinal_fuzz --seconds 10 --short     what CI runs: one target per service
+  run.py --program build/asan/bin/vicinal_fuzz --seconds 10 --short     what CI runs: one target per service
   run.py --program ... --seconds 600 --jobs 16 --json OUT               every target, one per method among them
   run.py --program ... --target npy --seconds 60                        one target; may be repeated
 

@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 
+#include "engine/base/sanitized.h"
+
 namespace vicinal::server {
 namespace {
 
@@ -25,7 +27,7 @@ TEST(ProcessTest, AllFilesThatMayBeAreAllowed) {
 }
 
 TEST(ProcessTest, LargeBlocksAreMappedOneByOne) {
-#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if !defined(__GLIBC__) || VICINAL_SANITIZED
   GTEST_SKIP() << "not glibc's allocator";
 #else
   GiveLargeBlocksBack();

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "engine/base/sanitized.h"
+
 namespace vicinal::server {
 namespace {
 
@@ -52,7 +54,7 @@ TEST(TrimmerTest, GrowthCountsFromTheSmallest) {
 
 // Small blocks between which others stay: free, but not at the end of the heap.
 TEST(TrimmerTest, TheRealMachineGivesMemoryBack) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if VICINAL_SANITIZED
   GTEST_SKIP() << "a sanitizer has an allocator of its own";
 #endif
   const Trimmer::Machine machine = Trimmer::RealMachine();

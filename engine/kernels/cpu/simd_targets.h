@@ -4,17 +4,7 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 #define VICINAL_ENGINE_KERNELS_CPU_SIMD_TARGETS_H_
 
-// g++ defines macros for sanitizers, clang has features.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define VICINAL_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define VICINAL_SANITIZED 1
-#endif
-#endif
-#ifndef VICINAL_SANITIZED
-#define VICINAL_SANITIZED 0
-#endif
+#include "engine/base/sanitized.h"
 
 #if VICINAL_SANITIZED
 // A sanitizer multiplies the compile time of every set, and its tests run only the machine's best one: vectors that

@@ -285,12 +285,12 @@ TEST(Failures, WhereBytesAreFreeSomethingElseIsUsedUp) {
 
 // What was accepted and is not written yet will take its bytes.
 TEST(Failures, UploadsThatAreBeingWrittenAreCounted) {
+  bool asked = false;
   World world;
   world.files_.set_free_bytes(kSpare + 5);
   world.files_.FailFrom(0, ENOSPC);
   world.Publish("large");
   world.files_.FailAt(-1, 0);
-  bool asked = false;
   world.files_.set_hook([&] {  // on the writer's thread, which holds no lock then
     if (std::exchange(asked, true)) return;
     EXPECT_EQ(ReasonOf(world.durable_->CheckSpace(5)), "STATE_DISK_FULL");

@@ -188,7 +188,8 @@ TEST(Reservation, ObjectsHoldThem) {
     ~Witness() { *seen = budget->Snapshot().features; }
   };
   int64_t seen = -1;
-  auto held = WithReservation(std::make_shared<Witness>(&budget, &seen), *budget.Reserve(Account::kFeatures, 7, "f"));
+  std::shared_ptr<Witness> witness(new Witness{&budget, &seen});
+  auto held = WithReservation(std::move(witness), *budget.Reserve(Account::kFeatures, 7, "f"));
   auto copy = held;
   held.reset();
   EXPECT_EQ(budget.Snapshot().features, 7);

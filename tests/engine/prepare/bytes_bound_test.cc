@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "engine/base/sanitized.h"
 #include "engine/prepare/prepare.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/support/generators.h"
@@ -67,7 +68,7 @@ bool ForgetPeak() { return static_cast<bool>(std::ofstream("/proc/self/clear_ref
 
 // What METIS takes it takes without asking our allocator, so the machine is asked.
 TEST(PreparationBytesBound, CoversThePeakOfOrdersThatTakeMuch) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if VICINAL_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory is not bounded";
 #endif
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
@@ -89,7 +90,7 @@ TEST(PreparationBytesBound, CoversThePeakOfOrdersThatTakeMuch) {
 // Features of 64 MB: as received, and as they stay. With a copy for the check and one in execution order it was twice
 // that.
 TEST(PreparationBytesBound, CoversThePeakOfFeatures) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if VICINAL_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory is not bounded";
 #endif
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
@@ -118,7 +119,7 @@ TEST(PreparationBytesBound, CoversThePeakOfFeatures) {
 
 // Features of edges of 64 MB: as received, and in execution order.
 TEST(PreparationBytesBound, CoversThePeakOfFeaturesOfEdges) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if VICINAL_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory is not bounded";
 #endif
   const std::unique_ptr<Device> device = MakeCpuDevice(1);
