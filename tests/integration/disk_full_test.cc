@@ -63,6 +63,17 @@ class DiskFullTest : public IntegrationTest {
     EXPECT_TRUE(page.ok()) << page.status();
     return page.ok() && page->find("\n" + line + "\n") != std::string::npos;
   }
+  // Follows the metrics until they have the line.
+  void Await(const std::string& line) const {
+    while (!HasFailure() && !Exports(line)) {
+    }
+  }
+  // What was uploaded, features included, is on the disk when the upload returns.
+  static client::UploadOptions Durable() {
+    client::UploadOptions options;
+    options.wait_for = v1::WAIT_FOR_DURABLE;
+    return options;
+  }
 
   std::string disk_ = ::testing::TempDir() + "/disk_full_XXXXXX";
   int megabytes_ = 1;
@@ -71,12 +82,9 @@ class DiskFullTest : public IntegrationTest {
 
 TEST_F(DiskFullTest, ServingGoesOnAndWhatWaitsIsWrittenWhenThereIsSpace) {
   Start();
-  UploadTinyGraph();
-  UploadTinyModel();
-  AwaitOther("path", v1::DURABILITY_WRITING);
+  UploadTinyGraph("path", Durable());
+  UploadTinyModel("tiny", Durable());
   ASSERT_EQ(DurabilityOf("path"), v1::DURABILITY_DURABLE);
-  while (client_->GetModel("tiny")->durability() != v1::DURABILITY_DURABLE) {
-  }
 
   Fill();
   UploadTinyGraph("waits");  // nobody knows yet that the disk is full
@@ -85,7 +93,7 @@ TEST_F(DiskFullTest, ServingGoesOnAndWhatWaitsIsWrittenWhenThereIsSpace) {
   ASSERT_TRUE(waits.ok()) << waits.status();
   EXPECT_EQ(waits->durability(), v1::DURABILITY_MEMORY);
   EXPECT_NE(waits->durability_error().find("No space left"), std::string::npos) << waits->durability_error();
-  EXPECT_TRUE(Exports("vicinal_versions_not_durable 2")) << "the graph and its features";
+  Await("vicinal_versions_not_durable 2");  // the graph and its features
   EXPECT_FALSE(Exports("vicinal_state_failures_total{kind=\"disk_full\"} 0"));
 
   v1::UploadGraphSpec spec;
@@ -102,9 +110,8 @@ TEST_F(DiskFullTest, ServingGoesOnAndWhatWaitsIsWrittenWhenThereIsSpace) {
   ASSERT_TRUE(before.ok()) << before.status();
 
   Free();
-  AwaitOther("waits", v1::DURABILITY_MEMORY);
+  Await("vicinal_versions_not_durable 0");  // the graph's features follow it
   EXPECT_EQ(DurabilityOf("waits"), v1::DURABILITY_DURABLE);
-  EXPECT_TRUE(Exports("vicinal_versions_not_durable 0"));
   EXPECT_TRUE(client_->UploadGraph(spec, {edges.view()}).ok()) << "uploads are accepted again";
 
   server_->Signal(SIGKILL);
@@ -119,16 +126,13 @@ TEST_F(DiskFullTest, ServingGoesOnAndWhatWaitsIsWrittenWhenThereIsSpace) {
 // Waiting for DURABLE ends with the reason; deleting what waits lets others in.
 TEST_F(DiskFullTest, WhatDoesNotFitCanBeDeleted) {
   Start();
-  UploadTinyGraph();
-  AwaitOther("path", v1::DURABILITY_WRITING);
+  UploadTinyGraph("path", Durable());
   Fill();
   v1::UploadGraphSpec spec;
   spec.set_name("large");
   spec.set_node_count(2);
   const OwnedTensor edges = Ints("edge_index", {2, 1}, {0, 1});
-  client::UploadOptions options;
-  options.wait_for = v1::WAIT_FOR_DURABLE;
-  ExpectError(client_->UploadGraph(spec, {edges.view()}, options).status(), absl::StatusCode::kResourceExhausted,
+  ExpectError(client_->UploadGraph(spec, {edges.view()}, Durable()).status(), absl::StatusCode::kResourceExhausted,
               "STATE_DISK_FULL");
   EXPECT_EQ(DurabilityOf("large"), v1::DURABILITY_MEMORY);
   ASSERT_TRUE(client_->DeleteGraph("large").ok());
@@ -150,14 +154,12 @@ TEST_F(LargerDiskTest, WhatIsTooLargeForItDoesNotKeepOthersOut) {
   spec.set_node_count(kNodes);
   const OwnedTensor edges = Ints("edge_index", {2, 1}, {0, 1});
   const OwnedTensor x = Floats("x", {kNodes, kFeatures}, std::vector<float>(kNodes * kFeatures, 1.0f));
-  client::UploadOptions options;
-  options.wait_for = v1::WAIT_FOR_DURABLE;
-  ExpectError(client_->UploadGraph(spec, {edges.view(), x.view()}, options).status(),
+  ExpectError(client_->UploadGraph(spec, {edges.view(), x.view()}, Durable()).status(),
               absl::StatusCode::kResourceExhausted, "STATE_DISK_FULL");
   v1::UploadGraphSpec small;
   small.set_name("small");
   small.set_node_count(2);
-  const auto graph = client_->UploadGraph(small, {edges.view()}, options);
+  const auto graph = client_->UploadGraph(small, {edges.view()}, Durable());
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(DurabilityOf("small"), v1::DURABILITY_DURABLE);
   EXPECT_EQ(DurabilityOf("large"), v1::DURABILITY_MEMORY);

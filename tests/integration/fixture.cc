@@ -102,23 +102,23 @@ void IntegrationTest::TearDown() {
   EXPECT_EQ(server_->Stop(), 0) << server_->Log();
 }
 
-void IntegrationTest::UploadTinyGraph(const std::string& name) {
+void IntegrationTest::UploadTinyGraph(const std::string& name, const client::UploadOptions& options) {
   v1::UploadGraphSpec spec;
   spec.set_name(name);
   spec.set_node_count(5);
   const OwnedTensor edges = Ints("edge_index", {2, 8}, {0, 1, 1, 2, 2, 3, 3, 4, 1, 0, 2, 1, 3, 2, 4, 3});
   const OwnedTensor x = Floats("x", {5, 3}, Ramp(15));
-  const auto graph = client_->UploadGraph(spec, {edges.view(), x.view()});
+  const auto graph = client_->UploadGraph(spec, {edges.view(), x.view()}, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->state(), v1::Graph::STATE_READY);
 }
 
-void IntegrationTest::UploadTinyModel(const std::string& name) {
+void IntegrationTest::UploadTinyModel(const std::string& name, const client::UploadOptions& options) {
   v1::UploadModelSpec spec;
   spec.set_name(name);
   spec.set_architecture_json(TinyArchitecture());
   const OwnedTensor weights = Bytes("weights", TinyWeights());
-  const auto model = client_->UploadModel(spec, {weights.view()});
+  const auto model = client_->UploadModel(spec, {weights.view()}, options);
   ASSERT_TRUE(model.ok()) << model.status();
 }
 

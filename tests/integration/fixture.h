@@ -51,8 +51,8 @@ class IntegrationTest : public ::testing::Test {
   void TearDown() override;
 
   // A path of 5 nodes with 3 features each, named `name`; and the tiny model `tiny`.
-  void UploadTinyGraph(const std::string& name = "path");
-  void UploadTinyModel(const std::string& name = "tiny");
+  void UploadTinyGraph(const std::string& name = "path", const client::UploadOptions& options = {});
+  void UploadTinyModel(const std::string& name = "tiny", const client::UploadOptions& options = {});
   static v1::ClassifyRequest TinyRequest();
   // Whatever happened before, a good request is answered.
   void ExpectServes();
