@@ -11,6 +11,7 @@ request is repeated at the same numerics revision. The command line uses unary m
 all. Exit status 1: a check failed."""
 
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -65,6 +66,16 @@ class Server:
         path = os.path.join(self.folder, name + ".npy")
         answer = self.call(*arguments, "--out", path)
         return np.load(path), answer
+
+    @contextlib.contextmanager
+    def loaded(self, *arguments):
+        """Other clients meanwhile: `vicinal load` with these arguments."""
+        command = [os.path.abspath(os.path.join(self.bin, "vicinal")), "load", "--server", self.address, "--json", *arguments]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=self.folder) as load:
+            try:
+                yield
+            finally:
+                load.terminate()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
@@ -211,6 +222,26 @@ def small_graphs(checks, servers, data):
     upload_models(checks, servers, data, None, ["proteins-ginpool"])
     batch = os.path.join(data, "graphs", "proteins.npz")
     compare(checks, servers, "ClassifyGraphs", ["classify-graphs", batch, "--model", "proteins-ginpool", "--logits"])
+    for server in servers:
+        beside_others(checks, server, ["classify-graphs", batch, "--model", "proteins-ginpool", "--logits"])
+
+
+def beside_others(checks, server, arguments):
+    """Checks that a batch of graphs has the same bits when it shares a run with those of other clients."""
+
+    def body():
+        alone, answer = server.matrix("alone", *arguments)
+        with server.loaded("--model", "proteins-ginpool", "--mix", "classify_graphs", "--concurrency", "64", "--duration", "60"):
+            shared = same = 0
+            for _ in range(30):
+                among, other = server.matrix("among", *arguments)
+                same += among.tobytes() == alone.tobytes()
+                shared += other["timing"]["run_request_count"] > 1
+        revisions = {a["served_by"]["numerics_revision"] for a in (answer, other)}
+        checks.add(f"ClassifyGraphs on {server.device} among those of others", same == 30 and shared > 0 and len(revisions) == 1,
+                   shared=shared, same=same)  # fmt: skip
+
+    checks.attempt(f"batches of graphs together on {server.device}", body)
 
 
 def explain(checks, servers):

@@ -81,7 +81,7 @@ StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceCo
 std::vector<StatusOr<InferenceResult>> PlanRunner::RunTogether(const std::vector<const QueuedRequest*>& requests,
                                                                DeviceContext& context) {
   const bool batches = requests.front()->key.private_id != 0;
-  if (requests.size() > 1 && (!batches || parts_.device->kind() == DeviceKind::kCpu)) {
+  if (requests.size() > 1) {
     StatusOr<Answers> shared = batches ? RunMerged(requests, context) : RunShared(requests, context);
     if (shared.ok()) return *std::move(shared);
   }

@@ -8,10 +8,11 @@
 namespace vicinal {
 namespace {
 
-// A batch of graphs of a stored model. A model that is not stored yet belongs to one request.
+// A batch of graphs of a stored model. A model that is not stored yet belongs to one request. A kernel that is forced
+// may add the terms of a row in an order that depends on the other graphs.
 bool BringsBatch(const QueuedRequest& request) {
   return request.key.private_id != 0 && request.key.model.version != 0 && request.graph != nullptr &&
-         !request.graph->parts().segments.empty();
+         !request.graph->parts().segments.empty() && request.key.options.kernels.empty();
 }
 
 bool SameForm(const FeatureMatrix& a, const FeatureMatrix& b) {

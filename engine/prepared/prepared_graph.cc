@@ -66,6 +66,41 @@ StatusOr<std::shared_ptr<const DeviceCsr>> DeviceCsr::Upload(const Csr& csr, Dev
   return result;
 }
 
+StatusOr<std::shared_ptr<const DeviceCsr>> DeviceCsr::Concatenate(const std::vector<CsrView>& parts,
+                                                                  const std::vector<EdgeId>& row_ptr, Device& device) {
+  auto result = std::make_shared<DeviceCsr>();
+  CsrView& all = result->view_;
+  all.rows = static_cast<int64_t>(row_ptr.size()) - 1;
+  all.cols = parts.front().cols;
+  all.nnz = row_ptr.back();
+  const bool weighted =
+      std::any_of(parts.begin(), parts.end(), [](const CsrView& part) { return part.value != nullptr; });
+  const auto entries = static_cast<size_t>(all.nnz);
+  VICINAL_ASSIGN_OR_RETURN(result->row_ptr_, UploadVector(row_ptr, device));
+  VICINAL_ASSIGN_OR_RETURN(result->col_, device.Allocate(entries * sizeof(NodeId)));
+  VICINAL_ASSIGN_OR_RETURN(result->value_, device.Allocate(weighted ? entries * sizeof(float) : 0));
+  int64_t before = 0;
+  for (const CsrView& part : parts) {
+    const auto count = static_cast<size_t>(part.nnz);
+    if (count == 0) continue;
+    VICINAL_RETURN_IF_ERROR(device.CopyOnDevice(result->col_.as<NodeId>() + before, part.col, count * sizeof(NodeId)));
+    if (part.value != nullptr) {
+      VICINAL_RETURN_IF_ERROR(
+          device.CopyOnDevice(result->value_.as<float>() + before, part.value, count * sizeof(float)));
+    } else if (weighted) {
+      const std::vector<float> ones(count, 1.0f);
+      VICINAL_RETURN_IF_ERROR(
+          device.CopyFromHost(result->value_.as<float>() + before, ones.data(), count * sizeof(float)));
+    }
+    before += part.nnz;
+  }
+  all.row_ptr = result->row_ptr_.as<EdgeId>();
+  all.col = result->col_.as<NodeId>();
+  all.value = weighted ? result->value_.as<float>() : nullptr;
+  result->size_bytes_ = static_cast<int64_t>(result->row_ptr_.bytes() + result->col_.bytes() + result->value_.bytes());
+  return std::shared_ptr<const DeviceCsr>(std::move(result));
+}
+
 StatusOr<std::shared_ptr<const DeviceVector>> DeviceVector::Upload(const std::vector<float>& values, Device& device) {
   auto result = std::make_shared<DeviceVector>();
   VICINAL_ASSIGN_OR_RETURN(result->buffer_, UploadVector(values, device));
@@ -137,6 +172,47 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const
   }
   result->dense_ = {data, stored.rows_, stored.cols_, stride};
   return result;
+}
+
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::Concatenate(
+    const std::vector<const FeatureMatrix*>& parts, Device& device) {
+  auto result = std::make_shared<FeatureMatrix>();
+  result->sparse_ = parts.front()->sparse_;
+  result->cols_ = parts.front()->cols_;
+  for (const FeatureMatrix* part : parts) {
+    VICINAL_CHECK(part->sparse_ == result->sparse_ && part->cols_ == result->cols_);
+    result->rows_ += part->rows_;
+  }
+  VICINAL_RETURN_IF_ERROR(result->sparse_ ? result->ConcatenateEntries(parts, device)
+                                          : result->ConcatenateRows(parts, device));
+  return std::shared_ptr<const FeatureMatrix>(std::move(result));
+}
+
+Status FeatureMatrix::ConcatenateRows(const std::vector<const FeatureMatrix*>& parts, Device& device) {
+  const int64_t stride = RowStride(cols_, device);
+  VICINAL_ASSIGN_OR_RETURN(buffer_, device.Allocate(static_cast<size_t>(rows_ * stride) * sizeof(float)));
+  dense_ = {buffer_.as<float>(), rows_, cols_, stride};
+  size_bytes_ = static_cast<int64_t>(buffer_.bytes());
+  float* next = buffer_.as<float>();
+  for (const FeatureMatrix* part : parts) {
+    VICINAL_RETURN_IF_ERROR(device.CopyOnDevice(next, part->buffer_.data(), part->buffer_.bytes()));
+    next += part->rows_ * stride;
+  }
+  return OkStatus();
+}
+
+Status FeatureMatrix::ConcatenateEntries(const std::vector<const FeatureMatrix*>& parts, Device& device) {
+  std::vector<CsrView> blocks;
+  std::vector<EdgeId> row_ptr = {0};
+  for (const FeatureMatrix* part : parts) {
+    blocks.push_back(part->csr());
+    const EdgeId before = row_ptr.back();
+    for (int64_t row = 0; row < part->rows_; ++row) row_ptr.push_back(before + part->host_row_ptr()[row + 1]);
+  }
+  VICINAL_ASSIGN_OR_RETURN(csr_, DeviceCsr::Concatenate(blocks, row_ptr, device));
+  if (device.kind() != DeviceKind::kCpu) host_row_ptr_ = std::move(row_ptr);
+  size_bytes_ = csr_->size_bytes() + static_cast<int64_t>(host_row_ptr_.size() * sizeof(EdgeId));
+  return OkStatus();
 }
 
 PreparedGraph::PreparedGraph(Parts parts, Device* device) : parts_(std::move(parts)), device_(device) {

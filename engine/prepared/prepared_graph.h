@@ -48,6 +48,10 @@ inline int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
 class DeviceCsr {
  public:
   static StatusOr<std::shared_ptr<const DeviceCsr>> Upload(const Csr& csr, Device& device);
+  // The rows of all `parts`, one after the other; `row_ptr` [rows + 1] is theirs together. Copies on the device. Where
+  // some have values, those without get ones. REQUIRES: all have as many columns.
+  static StatusOr<std::shared_ptr<const DeviceCsr>> Concatenate(const std::vector<CsrView>& parts,
+                                                                const std::vector<EdgeId>& row_ptr, Device& device);
   CsrView view() const { return view_; }
   int64_t size_bytes() const { return size_bytes_; }
 
@@ -86,6 +90,10 @@ class FeatureMatrix {
                                                                      const std::vector<float>& rows,
                                                                      const std::vector<int64_t>& positions,
                                                                      Device& device);
+  // The rows of all `parts`, one after the other. Copies on the device. REQUIRES: there is one, and all are sparse or
+  // none is, with as many columns.
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> Concatenate(const std::vector<const FeatureMatrix*>& parts,
+                                                                    Device& device);
   bool sparse() const { return sparse_; }
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
@@ -97,6 +105,9 @@ class FeatureMatrix {
   int64_t size_bytes() const { return size_bytes_; }
 
  private:
+  Status ConcatenateRows(const std::vector<const FeatureMatrix*>& parts, Device& device);
+  Status ConcatenateEntries(const std::vector<const FeatureMatrix*>& parts, Device& device);
+
   bool sparse_ = false;
   int64_t rows_ = 0, cols_ = 0, size_bytes_ = 0;
   ConstMatrixView dense_;

@@ -116,6 +116,73 @@ TEST_F(PreparedGraphTest, RowsOfFeaturesBeginAlignedOnAGpu) {
   }
 }
 
+HostFeatures DenseRows(int64_t rows, int64_t cols, float first) {
+  HostFeatures dense;
+  dense.rows = rows;
+  dense.cols = cols;
+  for (int64_t i = 0; i < rows * cols; ++i) dense.dense.push_back(first + static_cast<float>(i));
+  return dense;
+}
+
+HostFeatures SparseRows(std::vector<EdgeId> row_ptr, std::vector<NodeId> col, std::vector<float> value) {
+  HostFeatures sparse;
+  sparse.sparse = true;
+  sparse.rows = sparse.csr.num_rows = static_cast<int64_t>(row_ptr.size()) - 1;
+  sparse.cols = sparse.csr.num_cols = 9;
+  sparse.csr.row_ptr = std::move(row_ptr);
+  sparse.csr.col = std::move(col);
+  sparse.csr.value = std::move(value);
+  return sparse;
+}
+
+TEST_F(PreparedGraphTest, RowsOfSeveralMatricesStandOneAfterTheOther) {
+  testing::OwnMemoryDevice gpu;
+  for (const int64_t cols : {3, 33}) {  // on the GPU, rows of 33 have padding
+    const auto a = FeatureMatrix::Upload(DenseRows(2, cols, 1), gpu);
+    const auto b = FeatureMatrix::Upload(DenseRows(1, cols, 500), gpu);
+    ASSERT_TRUE(a.ok() && b.ok());
+    const auto all = FeatureMatrix::Concatenate({a->get(), b->get(), a->get()}, gpu);
+    ASSERT_TRUE(all.ok()) << all.status();
+    const ConstMatrixView view = (*all)->dense();
+    ASSERT_EQ(view.rows, 5);
+    ASSERT_EQ(view.cols, cols);
+    EXPECT_EQ((*all)->size_bytes(), FeatureMatrix::BytesOn(DenseRows(5, cols, 0), gpu));
+    const testing::GuardedMemory::Opened opened(gpu.memory());
+    const int64_t firsts[] = {1, 1 + cols, 500, 1, 1 + cols};
+    for (int64_t r = 0; r < 5; ++r) {
+      for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(view.row(r)[c], static_cast<float>(firsts[r] + c));
+    }
+  }
+}
+
+TEST_F(PreparedGraphTest, SparseRowsOfSeveralMatricesStandOneAfterTheOther) {
+  testing::OwnMemoryDevice gpu;
+  const HostFeatures sparse[] = {SparseRows({0, 1, 3}, {8, 0, 4}, {1, 2, 3}), SparseRows({0, 0}, {}, {}),
+                                 SparseRows({0, 2}, {5, 6}, {})};
+  const HostFeatures together = SparseRows({0, 1, 3, 3, 5}, {8, 0, 4, 5, 6}, {1, 2, 3, 1, 1});
+  std::vector<std::shared_ptr<const FeatureMatrix>> there, here;
+  std::vector<const FeatureMatrix*> parts_there, parts_here;
+  for (const HostFeatures& features : sparse) {
+    there.push_back(*FeatureMatrix::Upload(features, gpu));
+    here.push_back(*FeatureMatrix::Upload(features, *device_));
+    parts_there.push_back(there.back().get());
+    parts_here.push_back(here.back().get());
+  }
+  const auto on_gpu = FeatureMatrix::Concatenate(parts_there, gpu);
+  const auto on_cpu = FeatureMatrix::Concatenate(parts_here, *device_);
+  ASSERT_TRUE(on_gpu.ok() && on_cpu.ok());
+  ExpectEqual((*on_cpu)->csr(), together.csr);
+  EXPECT_EQ((*on_cpu)->size_bytes(), FeatureMatrix::BytesOn(together, *device_));
+  const testing::GuardedMemory::Opened opened(gpu.memory());
+  ExpectEqual((*on_gpu)->csr(), together.csr);
+  EXPECT_EQ((*on_gpu)->size_bytes(), FeatureMatrix::BytesOn(together, gpu));
+  EXPECT_EQ(std::vector<EdgeId>((*on_gpu)->host_row_ptr(), (*on_gpu)->host_row_ptr() + 5), together.csr.row_ptr);
+  // Without a value anywhere there is none together.
+  const auto plain = FeatureMatrix::Concatenate({parts_here[2], parts_here[2]}, *device_);
+  ASSERT_TRUE(plain.ok());
+  ExpectEqual((*plain)->csr(), SparseRows({0, 2, 4}, {5, 6, 5, 6}, {}).csr);
+}
+
 TEST_F(PreparedGraphTest, DerivesOnceAndSharesWhatMeansTheSame) {
   const auto graph = Make(UniformGraph(40, 100, 2));
   const int64_t bare = graph->size_bytes();
