@@ -47,7 +47,8 @@ endfunction()
 # program of unit or conformance tests is one CTest test; GoogleTest's output still names the TEST that failed. Such a
 # program leaves gtest/NAME.xml in the build folder, from which tests/run.sh counts the TESTs.
 # Tests under tests/engine that are not slow also run under the thread sanitizer. NO_TSAN: what is tested starts no
-# thread and takes no lock, or runs with other models what another test runs under the thread sanitizer already.
+# thread and takes no lock, runs with other models what another test runs under the thread sanitizer already, or counts
+# allocations, which clang's thread sanitizer replaces as well.
 # TSAN_FILTER: of a program that is WHOLE, the tests that start threads, as GoogleTest's filter; the rest say nothing to
 # the thread sanitizer.
 function(vicinal_test name)

@@ -12,9 +12,6 @@
 namespace vicinal {
 namespace {
 
-// Work that takes longer keeps small requests waiting. Waking another thread for less would cost more than it saves.
-constexpr double kLongSeconds = 0.002;
-
 // A request is small if it wants few nodes and is known to take little; one that was never run counts as small.
 constexpr size_t kSmallNodes = 1024;
 constexpr double kSmallSeconds = 0.005;
@@ -265,8 +262,8 @@ std::optional<RequestQueue::Turn> RequestQueue::Next() {
 
 std::optional<MonotonicTime> RequestQueue::LongFrom() const {
   if (!main_ || main_->gives_way) return std::nullopt;
-  const bool known_short = main_->predicted > 0.0 && main_->predicted < kLongSeconds;
-  return known_short ? main_->since + NanosecondsOf(kLongSeconds) : main_->since;
+  const bool known_short = main_->predicted > 0.0 && NanosecondsOf(main_->predicted) < options_.long_run;
+  return known_short ? main_->since + options_.long_run : main_->since;
 }
 
 bool RequestQueue::MayRunAside(const FairQueue::Entry& entry) const {

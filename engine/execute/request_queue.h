@@ -56,6 +56,9 @@ class RequestQueue final : public Lease {
     int64_t max_per_client = 0;    // of max_requests, for each principal; 0: no bound
     // How long a request may wait for others to share its run with, while there is nothing else to do.
     Nanoseconds max_batch_delay{0};
+    // A run of the main consumer that takes longer does not keep small requests waiting: the side consumer takes them.
+    // Waking another thread for less would cost more than it saves.
+    Nanoseconds long_run = std::chrono::milliseconds(2);
   };
   // What a consumer does next.
   struct Turn {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lifetime of a context, recordings, timers and copies. A constructor cannot return an error, so errors of creation
 // are kept and returned by every Prepare().
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <utility>
@@ -54,7 +55,8 @@ Status CannotRecord(const Status& why) {
 
 }  // namespace
 
-CudaContext::CudaContext(CudaDevice& device) : device_(device), number_(NextNumber()), created_(Create()) {
+CudaContext::CudaContext(CudaDevice& device, bool urgent)
+    : device_(device), number_(NextNumber()), created_(Create(urgent)) {
   device_.Register(this);
 }
 
@@ -71,15 +73,17 @@ CudaContext::~CudaContext() {
   }
 }
 
-Status CudaContext::Create() {
+Status CudaContext::Create(bool urgent) {
   VICINAL_RETURN_IF_ERROR(device_.MakeCurrent());
   target_.limits = device_.limits();
-  VICINAL_RETURN_IF_ERROR(
-      CudaStatus(cudaStreamCreateWithFlags(&target_.stream, cudaStreamNonBlocking), "making a stream"));
-  int least = 0, greatest = 0;
+  int least = 0, greatest = 0;  // the greatest priority is the least number
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for priorities"));
-  VICINAL_RETURN_IF_ERROR(CudaStatus(
-      cudaStreamCreateWithPriority(&target_.side_stream, cudaStreamNonBlocking, greatest), "making a stream"));
+  const auto make = [](int priority, cudaStream_t* stream) {
+    return CudaStatus(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, priority), "making a stream");
+  };
+  // What runs on the side stream is long (rows of hubs), so it begins first; but not before an urgent context's work.
+  VICINAL_RETURN_IF_ERROR(make(urgent ? greatest : least, &target_.stream));
+  VICINAL_RETURN_IF_ERROR(make(urgent ? greatest : std::max(greatest, least - 1), &target_.side_stream));
   for (cudaEvent_t* event : {&done_, &target_.fork_event, &target_.join_event}) {
     VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event"));
   }

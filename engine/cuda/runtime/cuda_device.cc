@@ -224,6 +224,10 @@ Status CudaDevice::CopyOnDevice(void* dst, const void* src, size_t bytes) {
 
 std::unique_ptr<DeviceContext> CudaDevice::CreateContext() { return std::make_unique<CudaContext>(*this); }
 
+std::unique_ptr<DeviceContext> CudaDevice::CreateSmallContext() {
+  return std::make_unique<CudaContext>(*this, /*urgent=*/true);
+}
+
 // Every call returns a sticky error, so any call will do.
 Status CudaDevice::Health() {
   VICINAL_RETURN_IF_ERROR(MakeCurrent());

@@ -34,7 +34,8 @@ class CudaDevice;
 // Not thread-safe: used by one thread at a time.
 class CudaContext final : public DeviceContext, public ClassRanker {
  public:
-  explicit CudaContext(CudaDevice& device);
+  // The blocks of an urgent context's kernels run before those of others that have not begun.
+  explicit CudaContext(CudaDevice& device, bool urgent = false);
   ~CudaContext() override;
 
   Device& device() override;
@@ -60,7 +61,7 @@ class CudaContext final : public DeviceContext, public ClassRanker {
 
  private:
   friend class CudaDevice;
-  Status Create();
+  Status Create(bool urgent);
 
   CudaDevice& device_;
   const uint64_t number_;  // unique in this process
@@ -89,6 +90,7 @@ class CudaDevice final : public Device {
   Status CopyToHost(void* host, const void* src, size_t bytes) override;
   Status CopyOnDevice(void* dst, const void* src, size_t bytes) override;
   std::unique_ptr<DeviceContext> CreateContext() override;
+  std::unique_ptr<DeviceContext> CreateSmallContext() override;
   Status Health() override;
   int64_t last_cache_bytes() const override { return limits_.l2_bytes; }
   int64_t allocated_bytes() const override { return allocated_.load(std::memory_order_relaxed); }

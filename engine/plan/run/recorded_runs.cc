@@ -68,7 +68,7 @@ RecordedRuns::Entry* RecordedRuns::Find(const FeatureAddress& address) {
   if (seen == seen_once_.end()) return nullptr;
   seen_once_.erase(seen);
   if (entries_.size() == kMaxRecordings) entries_.erase(entries_.begin());
-  entries_.push_back({address, nullptr});
+  entries_.push_back({address, {}});
   return &entries_.back();
 }
 
@@ -121,15 +121,19 @@ Status RecordedRuns::RunTimed(DeviceContext& context, StatsSink& stats) {
 
 Status RecordedRuns::Replay(DeviceContext& context, Entry* entry) {
   CountRuns();
-  if (entry->recording != nullptr) {
-    Status replayed = context.Replay(*entry->recording);
+  for (const auto& recording : entry->recordings) {
+    Status replayed = context.Replay(*recording);
     if (!IsRefusal(replayed)) return replayed;
   }
-  // There is no recording yet, or another context made it.
+  // This context has recorded nothing yet.
+  std::unique_ptr<Recording> recording;
   if (!refused_) {
-    VICINAL_ASSIGN_OR_RETURN(entry->recording, Record(context, nullptr));
+    VICINAL_ASSIGN_OR_RETURN(recording, Record(context, nullptr));
   }
-  return entry->recording != nullptr ? context.Replay(*entry->recording) : LaunchAll(context, nullptr);
+  if (recording == nullptr) return LaunchAll(context, nullptr);
+  if (entry->recordings.size() == kMaxContexts) entry->recordings.erase(entry->recordings.begin());
+  entry->recordings.push_back(std::move(recording));
+  return context.Replay(*entry->recordings.back());
 }
 
 StatusOr<std::unique_ptr<Recording>> RecordedRuns::Record(DeviceContext& context, DeviceTimer* timer) {

@@ -57,10 +57,13 @@ class RecordedRuns {
   // Runs between two timed runs.
   static constexpr int64_t kTimedEvery = 1024;
 
-  // An address that has been run before.
+  // Contexts that take turns: the executor's, and its context for small work.
+  static constexpr size_t kMaxContexts = 2;
+
+  // An address that has been run before, and the recording of each context that did.
   struct Entry {
     FeatureAddress address;
-    std::unique_ptr<Recording> recording;
+    std::vector<std::unique_ptr<Recording>> recordings;  // oldest first
   };
 
   // Null if `address` was not run recently. Creates the entry at the second run, evicting the least recently used one.

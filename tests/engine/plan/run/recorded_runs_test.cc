@@ -206,12 +206,25 @@ TEST_F(RecordedRunsTest, FeaturesThatPassLeaveTheStoredOnesTheirRecording) {
   EXPECT_EQ(context_.replays, replays + 2);
 }
 
-TEST_F(RecordedRunsTest, AnotherContextRecordsAnew) {
+TEST_F(RecordedRunsTest, ContextsThatTakeTurnsRecordOnceEach) {
   for (int run = 0; run < 4; ++run) Run(context_, *features_);
+  const int records = context_.records, replays = context_.replays;
   RecordingContext other;
+  for (int run = 1; run <= 3; ++run) {
+    EXPECT_EQ(Run(other, *features_), expected_);
+    EXPECT_EQ(Run(context_, *features_), expected_);
+    EXPECT_EQ(other.replays, run);
+    EXPECT_EQ(context_.replays, replays + run);
+  }
+  EXPECT_EQ(other.records, 1);
+  EXPECT_EQ(context_.records, records);
+  // A third one takes the place of the first.
+  RecordingContext third;
+  EXPECT_EQ(Run(third, *features_), expected_);
   EXPECT_EQ(Run(other, *features_), expected_);
   EXPECT_EQ(other.records, 1);
-  EXPECT_EQ(other.replays, 1);
+  EXPECT_EQ(Run(context_, *features_), expected_);
+  EXPECT_EQ(context_.records, records + 1);
 }
 
 TEST_F(RecordedRunsTest, WhereRecordingIsRefusedStepsAreLaunchedOneByOne) {
