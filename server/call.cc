@@ -19,7 +19,7 @@ bool AllZero(std::string_view text) { return text.find_first_not_of('0') == std:
 
 }  // namespace
 
-Call Call::ForMessage(MonotonicTime now) const {
+Call Call::ForMessage(MonotonicTime now, int64_t bytes) const {
   Call one;
   one.method = method;
   one.request_id = request_id;
@@ -31,6 +31,7 @@ Call Call::ForMessage(MonotonicTime now) const {
   one.role = role;
   one.peer = peer;
   one.begin = now;
+  one.message_bytes = bytes;
   one.limits = limits;
   return one;
 }

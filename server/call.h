@@ -4,7 +4,10 @@
 #ifndef VICINAL_SERVER_CALL_H_
 #define VICINAL_SERVER_CALL_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,9 +36,13 @@ struct Call {
   // Set by inference handlers: the memory of a large reply, until it has been sent.
   Reservation reply_memory;
   std::shared_ptr<const void> reply_share;  // of the principal; see ReplyShares
+  // Of one message of a stream: its bytes, which count towards the principal's share of streams with those of its
+  // answer; and, where set, who is told both together, once, before the answer is computed, on any thread.
+  std::optional<int64_t> message_bytes;
+  std::function<void(int64_t bytes)> on_bytes;
 
-  // A call of its own for one message of a stream that begins now: same caller, same limits.
-  Call ForMessage(MonotonicTime now) const;
+  // A call of its own for one message, of `bytes` bytes, of a stream that begins now: same caller, same limits.
+  Call ForMessage(MonotonicTime now, int64_t bytes) const;
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);
   // INVALID_ARGUMENT if the metadata `vicinal-graph` is set and is not `name`, or has several different values.

@@ -62,6 +62,7 @@ Status CheckRanges(const Limits& limits) {
       {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
       {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
       {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client, 0, kHuge},
+      {"max_stream_bytes_per_client", limits.max_stream_bytes_per_client, 0, kHuge},
       {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
   };
   for (const Range& range : ranges) {
@@ -180,6 +181,7 @@ std::vector<std::pair<std::string, int64_t>> ListOf(const Limits& limits) {
           {"memory_budget_bytes", limits.memory_budget_bytes},
           {"max_answer_bytes", limits.max_answer_bytes},
           {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client},
+          {"max_stream_bytes_per_client", limits.max_stream_bytes_per_client},
           {"send_timeout", limits.send_timeout.count() / 1000},
           {"max_arriving_bytes", limits.max_arriving_bytes}};
 }
@@ -202,6 +204,11 @@ int64_t DefaultOpenCalls(const Limits& limits) {
 }
 
 int64_t DefaultReplyBytesPerClient(const Limits& limits) { return limits.memory_budget_bytes / 2; }
+
+int64_t DefaultStreamBytesPerClient(const Limits& limits) {
+  if (limits.memory_budget_bytes == 0) return 0;
+  return std::max(limits.memory_budget_bytes / 8, 64 * kMiB);
+}
 
 int64_t DefaultAnswerBytes(const Limits& limits) {
   return limits.memory_budget_bytes == 0 ? 1024 * kMiB : limits.memory_budget_bytes / 4;

@@ -50,6 +50,8 @@ struct Limits {
   int64_t memory_budget_bytes = 0;         // 0: unlimited
   int64_t max_answer_bytes = 256 << 20;    // of kept answers, within the budget; 0: none are kept
   int64_t max_reply_bytes_per_client = 0;  // of large replies under way to a principal; 0: unlimited
+  // Of requests and answers under way on a principal's streams of requests; 0: unlimited.
+  int64_t max_stream_bytes_per_client = 0;
   std::chrono::milliseconds send_timeout = std::chrono::minutes(1);  // without progress of a stream to its client
   int64_t max_arriving_bytes = 0;  // messages that are still arriving, over all connections; 0: unlimited
 };
@@ -67,6 +69,10 @@ int64_t DefaultOpenCalls(const Limits& limits);
 
 // The default of max_reply_bytes_per_client: half of the budget; without a budget unlimited.
 int64_t DefaultReplyBytesPerClient(const Limits& limits);
+
+// The default of max_stream_bytes_per_client: an eighth of the budget, at least two windows of a stream (64 MiB);
+// without a budget unlimited.
+int64_t DefaultStreamBytesPerClient(const Limits& limits);
 
 // The default of max_answer_bytes: a quarter of the budget; without a budget 1 GiB.
 int64_t DefaultAnswerBytes(const Limits& limits);

@@ -86,10 +86,15 @@ grpc::Status ToGrpc(const Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details.message(), details.SerializeAsString());
 }
 
-Status BadMessage(std::string_view method) {
+Status NoMessage(std::string_view method) {
+  return InvalidArgument("BAD_MESSAGE", "", absl::StrCat("no message came; ", std::string(method), " needs one"));
+}
+
+Status BadMessage(std::string_view method, int64_t number, size_t bytes) {
   return InvalidArgument(
       "BAD_MESSAGE", "",
-      absl::StrCat("the message is missing, or not valid Protobuf of the type of ", std::string(method),
+      absl::StrCat("message ", number, " of the call (", bytes, " bytes) is not valid Protobuf of the type of ",
+                   std::string(method),
                    "; is it truncated, of another method, or generated from another .proto than the server's?"));
 }
 

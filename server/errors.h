@@ -6,6 +6,8 @@
 #include <grpcpp/support/status.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -18,9 +20,11 @@ grpc::Status ToGrpc(const Status& status);
 // The same as a message, as it is in grpc-status-details-bin. REQUIRES: not OK.
 v1::details::Status ToDetails(const Status& status);
 
-// A call ended without a message, or with one that does not parse. `method`: "package.Service/Method".
+// A call of a method that needs a message ended without one. `method`: "package.Service/Method".
 // INVALID_ARGUMENT (BAD_MESSAGE).
-Status BadMessage(std::string_view method);
+Status NoMessage(std::string_view method);
+// The same for a message that does not parse: the `number`th of its call, counted from 1, with so many bytes.
+Status BadMessage(std::string_view method, int64_t number, size_t bytes);
 
 // When the caller should retry, for `grpc-retry-pushback-ms`: set for UNAVAILABLE only, the code that standard retry
 // policies retry.

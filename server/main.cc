@@ -128,6 +128,9 @@ ABSL_FLAG(
 ABSL_FLAG(vicinal::server::SizeFlag, max_reply_bytes_per_client, -1,
           "Largest size of the large replies that are under way to one principal; 0: unlimited; -1: half of "
           "--memory_budget_bytes.");
+ABSL_FLAG(vicinal::server::SizeFlag, max_stream_bytes_per_client, -1,
+          "Largest size of the requests and answers that are under way on the streams of requests of one principal; 0: "
+          "unlimited; -1: an eighth of --memory_budget_bytes, at least 64 MiB.");
 ABSL_FLAG(vicinal::server::DurationFlag, send_timeout, std::chrono::minutes(1),
           "A stream of replies ends after this long without its client reading any.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
@@ -255,6 +258,9 @@ Limits LimitsFromFlags() {
   if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
   limits.max_reply_bytes_per_client = absl::GetFlag(FLAGS_max_reply_bytes_per_client).bytes;
   if (limits.max_reply_bytes_per_client == -1) limits.max_reply_bytes_per_client = DefaultReplyBytesPerClient(limits);
+  limits.max_stream_bytes_per_client = absl::GetFlag(FLAGS_max_stream_bytes_per_client).bytes;
+  if (limits.max_stream_bytes_per_client == -1)
+    limits.max_stream_bytes_per_client = DefaultStreamBytesPerClient(limits);
   limits.send_timeout = absl::GetFlag(FLAGS_send_timeout).time;
   limits.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes).bytes;
   if (limits.max_message_bytes == -1) limits.max_message_bytes = DefaultMessageBytes(limits);

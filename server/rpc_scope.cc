@@ -131,7 +131,20 @@ Status RpcScope::WhyCancelled() const {
 
 Status RpcScope::WhyNoMessage() const {
   if (context_->IsCancelled()) return WhyCancelled();
-  return BadMessage(InfoOf(call_.method).name);
+  return NoMessage(InfoOf(call_.method).name);
+}
+
+Status RpcScope::CheckArrival(const Arrival& arrival) {
+  ++messages_;
+  switch (arrival.kind) {
+    case Arrival::Kind::kMessage:
+      return OkStatus();
+    case Arrival::Kind::kMalformed:
+      return OrOutOfMemory([&] { return BadMessage(InfoOf(call_.method).name, messages_, arrival.bytes); });
+    case Arrival::Kind::kNoMemory:
+      return OutOfMemory();
+  }
+  return OkStatus();
 }
 
 grpc::Status RpcScope::Finish(const Status& status) {

@@ -24,6 +24,13 @@ class CallbackServerContext;
 
 namespace vicinal::server {
 
+// How a message of the client came.
+struct Arrival {
+  enum class Kind { kMessage, kMalformed, kNoMemory };
+  Kind kind = Kind::kMessage;
+  size_t bytes = 0;  // as it was sent, decompressed
+};
+
 // One per call; lives from its start until after Finish.
 class RpcScope {
  public:
@@ -42,9 +49,11 @@ class RpcScope {
   // called.
   void AwaitMessage(OpenCalls::End end) { ticket_ = core_.open_calls.Await(std::move(end)); }
   bool MessageArrived() { return core_.open_calls.Arrived(ticket_); }
-  // Why a read failed: WhyCancelled, or INVALID_ARGUMENT (BAD_MESSAGE): there was no message, or one that does not
-  // parse.
+  // Why no message came, of a method that needs one: WhyCancelled, or INVALID_ARGUMENT (BAD_MESSAGE).
   Status WhyNoMessage() const;
+  // Once for each message that came, in their order. INVALID_ARGUMENT (BAD_MESSAGE, with the message's number): it does
+  // not parse. RESOURCE_EXHAUSTED (OUT_OF_MEMORY).
+  Status CheckArrival(const Arrival& arrival);
   // INVALID_ARGUMENT if a message of that size exceeds --max_message_bytes.
   Status CheckSize(size_t bytes) const;
   // For a message of a call that may wait: like CheckSize, and reserves its bytes in the memory budget until
@@ -88,6 +97,7 @@ class RpcScope {
   std::string edge_address_;  // of the client, as the proxy says; empty: there is no proxy
   Status admitted_;
   Reservation message_memory_;
+  int64_t messages_ = 0;  // that came
 };
 
 }  // namespace vicinal::server

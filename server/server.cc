@@ -339,6 +339,8 @@ StateSnapshot Server::Impl::Snapshot() {
   if (const RpcServer* const serving = rpc_in_use.load()) state.connections = serving->Connections();
   state.open_calls = open_calls->open();
   state.max_open_calls = config.limits.max_open_calls;
+  state.stream_bytes = inference_handler->stream_shares().bytes();
+  state.stream_refusals = inference_handler->stream_shares().refusals();
   state.exposed = IsExposed(config);
   state.certificate_expiry_seconds = certificates.expiry_seconds();
   for (KernelStatus& kernel : engine->Kernels()) {

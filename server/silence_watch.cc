@@ -56,14 +56,17 @@ void SilenceWatch::Sweep() {
 }
 
 Status SendStalled(std::chrono::milliseconds timeout) {
-  return DeadlineExceeded("REPLY_NOT_READ",
-                          absl::StrCat("the stream ended: its client read nothing for ", timeout.count() / 1000,
-                                       " s (--send_timeout); read faster, or ask for less at a time"));
+  return DeadlineExceeded(
+      "REPLY_NOT_READ",
+      absl::StrCat("REPLY_NOT_READ: the stream ended because its client read nothing for ", timeout.count() / 1000,
+                   " s (--send_timeout); read faster, or ask for less at a time"));
 }
 
 Status StreamSilent(std::chrono::milliseconds timeout) {
-  return DeadlineExceeded("STREAM_SILENT", absl::StrCat("no request came on the stream for ", timeout.count() / 1000,
-                                                        " s (--upload_ttl); open another one"));
+  return DeadlineExceeded("STREAM_SILENT",
+                          absl::StrCat("no complete request came on the stream for ", timeout.count() / 1000,
+                                       " s (--upload_ttl), neither a small one nor a large one that is still "
+                                       "arriving; open another stream, and send smaller requests on a slow link"));
 }
 
 }  // namespace vicinal::server

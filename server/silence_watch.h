@@ -53,10 +53,11 @@ class SilenceWatch {
   std::map<int64_t, Stream> streams_ VICINAL_GUARDED_BY(mutex_);
 };
 
-// DEADLINE_EXCEEDED (REPLY_NOT_READ): the client of a stream of replies read none for `timeout`.
+// DEADLINE_EXCEEDED (REPLY_NOT_READ): the client of a stream of replies read none for `timeout`. The message begins
+// with the reason.
 Status SendStalled(std::chrono::milliseconds timeout);
 
-// DEADLINE_EXCEEDED (STREAM_SILENT): no request came on a stream of requests for `timeout`.
+// DEADLINE_EXCEEDED (STREAM_SILENT): no complete request came on a stream of requests for `timeout`.
 Status StreamSilent(std::chrono::milliseconds timeout);
 
 }  // namespace vicinal::server

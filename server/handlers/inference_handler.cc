@@ -160,17 +160,24 @@ Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, cons
   return OkStatus();
 }
 
-Status InferenceHandler::TakeShare(const AnswerShape& answer, Call* call) {
-  const int64_t bytes = answer.rows * answer.width * static_cast<int64_t>(sizeof(float));
-  VICINAL_ASSIGN_OR_RETURN(call->reply_share, shares_.Take(call->principal, bytes));
+Status InferenceHandler::TakeShare(const AnswerShape& answer, int64_t reply_bytes, Call* call) {
+  const int64_t bytes = answer.rows * answer.width * static_cast<int64_t>(sizeof(float)) + reply_bytes;
+  if (!call->message_bytes) {
+    VICINAL_ASSIGN_OR_RETURN(call->reply_share, reply_shares_.Take(call->principal, bytes));
+    return OkStatus();
+  }
+  const int64_t both = bytes + *call->message_bytes;
+  VICINAL_ASSIGN_OR_RETURN(call->reply_share, stream_shares_.Take(call->principal, both));
+  if (call->on_bytes) call->on_bytes(both);
   return OkStatus();
 }
 
 AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stream, Call* call) {
   return [this, wants, stream, call](const AnswerShape& answer) -> Status {
     VICINAL_RETURN_IF_ERROR(CheckWants(wants, answer));
-    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, wants.BytesPerRow(answer.width)));
-    return TakeShare(answer, call);
+    if (stream) return TakeShare(answer, 0, call);
+    VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, wants.BytesPerRow(answer.width)));
+    return TakeShare(answer, MessageBytes(answer.rows * wants.BytesPerRow(answer.width)), call);
   };
 }
 
@@ -193,8 +200,9 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::E
                                        &out));
   out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
   out.check_answer = [this, stream, &call](const AnswerShape& answer) -> Status {
-    if (!stream) VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * 4));
-    return TakeShare(answer, &call);
+    if (stream) return TakeShare(answer, 0, &call);
+    VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * 4));
+    return TakeShare(answer, MessageBytes(answer.rows * answer.width * 4), &call);
   };
   return out;
 }

@@ -36,7 +36,8 @@ class InferenceHandler {
         workers_(workers),
         limits_(limits),
         clock_(clock != nullptr ? *clock : Clock::Real()),
-        shares_(limits.max_reply_bytes_per_client),
+        reply_shares_(limits.max_reply_bytes_per_client),
+        stream_shares_(limits.max_stream_bytes_per_client, ReplyShares::Of::kStreams),
         encoders_(EncodingThreads(threads)) {}
 
   void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, const Done& done);
@@ -48,6 +49,9 @@ class InferenceHandler {
   void ClassifyStream(Call& call, const v1::ClassifyRequest& request, const PiecesDone<v1::ClassifyResponse>& done);
   void EmbedStream(Call& call, const v1::EmbedRequest& request, const PiecesDone<v1::EmbedResponse>& done);
 
+  // What principals have under way on streams of requests.
+  const ReplyShares& stream_shares() const { return stream_shares_; }
+
  private:
   static int EncodingThreads(int threads);
   // LIMIT_EXCEEDED if a reply of that many rows exceeds max_response_bytes. `bytes_per_row`: of the reply's tensors.
@@ -55,8 +59,8 @@ class InferenceHandler {
   // Rejects a top_k above the number of classes, unless it is a stream a reply that is too large, and what exceeds the
   // principal's share of replies; the share is the call's from then on.
   AnswerCheck CheckClasses(const ClassifyWants& wants, bool stream, Call* call);
-  // Takes the call's part of its principal's share.
-  Status TakeShare(const AnswerShape& answer, Call* call);
+  // Takes the call's part of its principal's share. `reply_bytes`: of the encoded reply, 0 for one in pieces.
+  Status TakeShare(const AnswerShape& answer, int64_t reply_bytes, Call* call);
   // `wants`: the requested parts of the reply.
   StatusOr<InferenceRequest> DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
                                             ClassifyWants* wants);
@@ -85,7 +89,7 @@ class InferenceHandler {
   Workers& workers_;
   const Limits& limits_;
   const Clock& clock_;
-  ReplyShares shares_;
+  ReplyShares reply_shares_, stream_shares_;
   ThreadPool encoders_;
 };
 

@@ -38,6 +38,7 @@ struct StateSnapshot {
   bool ready = false;
   ConnectionCounts connections;
   int64_t open_calls = 0, max_open_calls = 0;
+  int64_t stream_bytes = 0, stream_refusals = 0;  // of the principals' shares of streams
   bool exposed = false;
   double certificate_expiry_seconds = 0.0;  // since 1970; 0: no TLS
   std::vector<Launches> launches;

@@ -123,6 +123,12 @@ std::vector<MetricFamily> Scrape::StateFamilies(const StateSnapshot& state, cons
                     "Connections ended because too many calls on them were refused.", real(state.connections.hung_up)),
       GaugeFamily("vicinal_open_calls", "Calls that are open, over all connections.", real(state.open_calls)),
       GaugeFamily("vicinal_max_open_calls", "--max_open_calls.", real(state.max_open_calls)),
+      GaugeFamily("vicinal_stream_bytes",
+                  "Bytes of requests and answers that are under way on streams of requests; counted only where "
+                  "--max_stream_bytes_per_client is not 0.",
+                  real(state.stream_bytes)),
+      CounterFamily("vicinal_stream_refusals_total", "Requests on streams that were refused as CLIENT_STREAMS_FULL.",
+                    real(state.stream_refusals)),
       GaugeFamily("vicinal_exposed", "1 if anyone on a network may connect: no client certificates and no edge.",
                   state.exposed ? 1.0 : 0.0),
       GaugeFamily("vicinal_certificate_expiry_timestamp_seconds",

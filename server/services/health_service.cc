@@ -76,7 +76,8 @@ class HealthReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
     std::optional<std::string> service;
     const Status status = OrOutOfMemory([&]() -> Status {
       if (ok) service = ServiceIn(request_);
-      return service || context_->IsCancelled() ? OkStatus() : BadMessage(method_);
+      if (service || context_->IsCancelled()) return OkStatus();
+      return ok ? BadMessage(method_, 1, request_.Length()) : NoMessage(method_);
     });
     if (!status.ok()) return Finish(ToGrpc(status));
     if (!service) return Finish(grpc::Status::CANCELLED);

@@ -13,16 +13,12 @@ void InferStreamReactor::Begin() {
     drain_id_ = core_.drain.OnDrain([this] { EndSoon(Drain::Refusal()); });
     silence_id_ =
         core_.silences.Begin([this] { EndSoon(OrOutOfMemory([&] { return StreamSilent(core_.limits.upload_ttl); })); });
-    stall_id_ = core_.stalls.Begin([this] {
-      stalled_ = true;
-      context_->TryCancel();
-    });
-    core_.stalls.Pause(stall_id_);
+    stall_.Begin();
     scope_.AwaitMessage([this](const Status& why) { EndSoon(why); });
     return OkStatus();
   });
   if (!status.ok()) return EndSoon(status);
-  StartRead(&request_);
+  StartRead(&received_);
 }
 
 void InferStreamReactor::OnReadDone(bool ok) {
@@ -30,19 +26,18 @@ void InferStreamReactor::OnReadDone(bool ok) {
   if (first && !scope_.MessageArrived()) return;
   if (!TakeTurn()) return;
   core_.silences.Pause(silence_id_);
-  if (!ok) {
-    if (context_->IsCancelled()) return End(scope_.WhyCancelled());
-    return End(first ? OrOutOfMemory([&] { return scope_.WhyNoMessage(); }) : OkStatus());
-  }
+  if (!ok) return End(context_->IsCancelled() ? scope_.WhyCancelled() : OkStatus());
+  const Status arrival = scope_.CheckArrival(received_.arrival);
+  if (!arrival.ok()) return End(arrival);
   Answer();
 }
 
 void InferStreamReactor::Answer() {
   const Status status = OrOutOfMemory([&]() -> Status {
-    scope_.About(request_);
-    VICINAL_RETURN_IF_ERROR(scope_.Take(request_));
-    call_ = scope_.call().ForMessage(core_.clock.Now());
-    handler_.ModelInfer(*call_, request_, response_.mutable_infer_response(),
+    scope_.About(received_.message);
+    VICINAL_RETURN_IF_ERROR(scope_.Take(received_.message));
+    call_ = scope_.call().ForMessage(core_.clock.Now(), static_cast<int64_t>(received_.arrival.bytes));
+    handler_.ModelInfer(*call_, received_.message, response_.mutable_infer_response(),
                         [this](const Status& outcome) { Answered(outcome); });
     return OkStatus();
   });
@@ -55,21 +50,18 @@ void InferStreamReactor::Answered(const Status& status) {
     if (status.ok()) return OkStatus();
     response_.Clear();
     response_.set_error_message(std::string(status.message()));
-    response_.mutable_infer_response()->set_id(request_.id());
-    response_.mutable_infer_response()->set_model_name(request_.model_name());
+    response_.mutable_infer_response()->set_id(received_.message.id());
+    response_.mutable_infer_response()->set_model_name(received_.message.model_name());
     return OkStatus();
   });
   if (!own.ok()) return End(own);
-  core_.stalls.Heard(stall_id_);
+  stall_.Sending();
   StartWrite(&response_);
 }
 
 void InferStreamReactor::OnWriteDone(bool ok) {
-  if (!ok) {
-    return End(stalled_ ? OrOutOfMemory([&] { return SendStalled(core_.limits.send_timeout); })
-                        : scope_.WhyCancelled());
-  }
-  core_.stalls.Pause(stall_id_);
+  if (!ok) return End(stall_.ended() ? stall_.Why() : scope_.WhyCancelled());
+  stall_.Sent();
   Next();
 }
 
@@ -84,7 +76,7 @@ void InferStreamReactor::Next() {
     if (!end) state_ = State::kReading;
   }
   if (end) return End(*end);
-  StartRead(&request_);
+  StartRead(&received_);
 }
 
 bool InferStreamReactor::TakeTurn() {
@@ -116,11 +108,10 @@ void InferStreamReactor::EndSoon(const Status& status) {
 }
 
 void InferStreamReactor::OnDone() {
-  // On a worker: Forget waits for a running callback, which may be the caller of this function.
+  // On a worker: the ends of registrations wait for a running callback, which may be the caller of this function.
   core_.workers.PostAdmitted([this] {
     core_.drain.Forget(drain_id_);
     core_.silences.Forget(silence_id_);
-    core_.stalls.Forget(stall_id_);
     delete this;
   });
 }

@@ -8,7 +8,6 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -16,16 +15,23 @@
 #include "inference/grpc_inference.pb.h"
 #include "server/open_inference/open_inference_handler.h"
 #include "server/rpc_scope.h"
+#include "server/services/received.h"
+#include "server/services/send_stall.h"
 
 namespace vicinal::server {
 
 // A request that fails is answered in its reply. What ends the stream: the client, who closes or cancels it, sends no
-// request for --upload_ttl, or reads no reply for --send_timeout; and a draining server, after the reply under way.
+// request for --upload_ttl or bytes that are none, or reads no reply for --send_timeout; and a draining server, after
+// the reply under way.
 class InferStreamReactor final
-    : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse> {
+    : public grpc::ServerBidiReactor<Received<inference::ModelInferRequest>, inference::ModelStreamInferResponse> {
  public:
   InferStreamReactor(Core& core, grpc::CallbackServerContext* context, OpenInferenceHandler& handler)
-      : core_(core), context_(context), handler_(handler), scope_(core, context, Method::kModelStreamInfer) {}
+      : core_(core),
+        context_(context),
+        handler_(handler),
+        scope_(core, context, Method::kModelStreamInfer),
+        stall_(core, context) {}
 
   // Call once, after construction.
   void Begin();
@@ -54,11 +60,11 @@ class InferStreamReactor final
   OpenInferenceHandler& handler_;
   RpcScope scope_;
   std::optional<Call> call_;  // of the request that is being answered
-  inference::ModelInferRequest request_;
+  Received<inference::ModelInferRequest> received_;
   inference::ModelStreamInferResponse response_;
-  int64_t drain_id_ = 0, silence_id_ = 0, stall_id_ = 0;
+  SendStall stall_;
+  int64_t drain_id_ = 0, silence_id_ = 0;
   bool spoken_ = false;  // the first message has come
-  std::atomic<bool> stalled_{false};
   Mutex mutex_;
   State state_ VICINAL_GUARDED_BY(mutex_) = State::kReading;
   std::optional<Status> end_ VICINAL_GUARDED_BY(mutex_);  // after the reply under way

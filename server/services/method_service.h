@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gRPC service made method by method. Methods of one request are registered as bidirectional streams: the same bytes
-// on the wire, but gRPC then calls us when the headers have come, and not only once the message has.
+// A gRPC service made method by method. Reactors read messages as Received<Request> (received.h). Methods of one
+// request are registered as bidirectional streams: the same bytes on the wire, but gRPC then calls us when the headers
+// have come, and not only once the message has.
 #ifndef VICINAL_SERVER_SERVICES_METHOD_SERVICE_H_
 #define VICINAL_SERVER_SERVICES_METHOD_SERVICE_H_
 
@@ -18,11 +19,13 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/core.h"
 #include "server/services/reactors.h"
+#include "server/services/received.h"
 #include "server/services/upload_reactor.h"
 
 namespace vicinal::server {
@@ -52,18 +55,19 @@ class MethodService : public grpc::Service {
   template <class Request, class Response, class Make>
   void AddStream(std::string_view name, Make make) {
     Register(name, grpc::internal::RpcMethod::BIDI_STREAMING,
-             new grpc::internal::CallbackBidiHandler<Request, Response>(
+             new grpc::internal::CallbackBidiHandler<ReadAs<Request>, Response>(
                  [make = std::move(make)](grpc::CallbackServerContext* context) {
-                   return OrNoMemory<grpc::ServerBidiReactor<Request, Response>>([&] { return Begun(make(context)); });
+                   return OrNoMemory<grpc::ServerBidiReactor<ReadAs<Request>, Response>>(
+                       [&] { return Begun(make(context)); });
                  }));
   }
   // `open(call)`: the stream of one upload (UploadReactor).
   template <class Request, class Response, class Open>
   void AddUpload(Method method, Open open) {
     Register(InfoOf(method).name, grpc::internal::RpcMethod::CLIENT_STREAMING,
-             new grpc::internal::CallbackClientStreamingHandler<Request, Response>(
+             new grpc::internal::CallbackClientStreamingHandler<Received<Request>, Response>(
                  [this, method, open = std::move(open)](grpc::CallbackServerContext* context, Response* response) {
-                   return OrNoMemory<grpc::ServerReadReactor<Request>>([&] {
+                   return OrNoMemory<grpc::ServerReadReactor<Received<Request>>>([&] {
                      auto* reactor = new UploadReactor<Request, Response>(core_, context, method, response);
                      reactor->Run(open);
                      return reactor;
@@ -72,6 +76,10 @@ class MethodService : public grpc::Service {
   }
 
  private:
+  // Bytes always come, messages may not parse.
+  template <class Request>
+  using ReadAs = std::conditional_t<std::is_same_v<Request, grpc::ByteBuffer>, Request, Received<Request>>;
+
   // Ends a call for which there is no memory at all.
   template <class Reactor>
   class NoMemory final : public Reactor {

@@ -15,24 +15,17 @@
 namespace vicinal::server {
 
 void QueryStreamReactor::Begin() {
-  v1::InferStreamRequest* first = nullptr;
+  Received<v1::InferStreamRequest>* first = nullptr;
   const Status status = OrOutOfMemory([&]() -> Status {
     VICINAL_RETURN_IF_ERROR(scope_.admitted());
     {
       MutexLock lock(&mutex_);
-      first = &arriving_.emplace_back().request;
+      first = &arriving_.emplace_back().received;
     }
     silence_id_ = core_.silences.Begin([this] {
       EndWith(OrOutOfMemory([&] { return StreamSilent(core_.limits.upload_ttl); }), /*drops_answers=*/true);
     });
-    stall_id_ = core_.stalls.Begin([this] {
-      {
-        MutexLock lock(&mutex_);
-        stalled_ = true;
-      }
-      context_->TryCancel();
-    });
-    core_.stalls.Pause(stall_id_);
+    stall_.Begin();
     // After the ids that EndWith needs.
     drain_id_ = core_.drain.OnDrain([this] { EndWith(Drain::Refusal(), /*drops_answers=*/false); });
     scope_.AwaitMessage([this](const Status& why) { EndWith(why, /*drops_answers=*/true); });
@@ -43,28 +36,27 @@ void QueryStreamReactor::Begin() {
   StartRead(first);
 }
 
-Status QueryStreamReactor::WhyBroken() {
-  return stalled_ ? OrOutOfMemory([&] { return SendStalled(core_.limits.send_timeout); }) : scope_.WhyCancelled();
-}
-
 void QueryStreamReactor::OnReadDone(bool ok) {
   const bool first = !std::exchange(spoken_, true);
   if (first && !scope_.MessageArrived()) return;  // the stream has ended
   if (!ok) {
-    Status end;
-    if (context_->IsCancelled()) {
-      MutexLock lock(&mutex_);
-      end = WhyBroken();
-    } else if (first) {
-      end = OrOutOfMemory([&] { return scope_.WhyNoMessage(); });
-    }
+    const Status end = context_->IsCancelled() ? WhyBroken() : OkStatus();
     return EndWith(end, /*drops_answers=*/!end.ok());
   }
+  Arrival arrival;
+  {
+    MutexLock lock(&mutex_);
+    arrival = arriving_.front().received.arrival;
+  }
+  // What came before is answered.
+  const Status status = scope_.CheckArrival(arrival);
+  if (!status.ok()) return EndWith(status, /*drops_answers=*/false);
   Query* query = nullptr;
   {
     MutexLock lock(&mutex_);
     query = &arriving_.front();
     query->self = arriving_.begin();
+    query->bytes = static_cast<int64_t>(arrival.bytes);
     queries_.splice(queries_.end(), arriving_);
     ++under_way_;
     ++starting_;  // nobody frees the stream before the Go below
@@ -90,16 +82,17 @@ Status QueryStreamReactor::TakeOrder(const v1::InferStreamRequest& request) {
 
 void QueryStreamReactor::Answer(Query* query) {
   const Status status = OrOutOfMemory([&]() -> Status {
-    scope_.About(query->request);
-    query->response.set_request_id(query->request.request_id());
-    query->call = scope_.call().ForMessage(core_.clock.Now());
-    VICINAL_RETURN_IF_ERROR(TakeOrder(query->request));
-    VICINAL_ASSIGN_OR_RETURN(query->memory, scope_.Reserve(query->request));
-    {
+    const v1::InferStreamRequest& request = query->received.message;
+    scope_.About(request);
+    query->response.set_request_id(request.request_id());
+    query->call = scope_.call().ForMessage(core_.clock.Now(), static_cast<int64_t>(query->received.arrival.bytes));
+    query->call->on_bytes = [this, query](int64_t bytes) {
       MutexLock lock(&mutex_);
-      query->bytes = query->request.ByteSizeLong();
-    }
-    handler_.Infer(*query->call, query->request, &query->response,
+      query->bytes = bytes;
+    };
+    VICINAL_RETURN_IF_ERROR(TakeOrder(request));
+    VICINAL_ASSIGN_OR_RETURN(query->memory, scope_.Reserve(request));
+    handler_.Infer(*query->call, request, &query->response,
                    [this, query](const Status& outcome) { Answered(query, outcome); });
     return OkStatus();
   });
@@ -112,11 +105,14 @@ void QueryStreamReactor::Answered(Query* query, const Status& status) {
     if (!status.ok()) *query->response.mutable_error() = ToDetails(status);
     return OkStatus();
   });
-  const size_t answer_bytes = query->response.ByteSizeLong();
+  const auto answer_bytes = static_cast<int64_t>(query->response.ByteSizeLong());
+  // Only the answer waits for the client.
+  query->received.message = v1::InferStreamRequest();
+  query->memory.Release();
   {
     MutexLock lock(&mutex_);
-    query->bytes += answer_bytes;
-    if (!own.ok() && (!end_ || !end_->drops_answers)) end_ = End{stalled_ ? WhyBroken() : own, true};
+    query->bytes = answer_bytes;
+    if (!own.ok() && (!end_ || !end_->drops_answers)) end_ = End{stall_.ended() ? stall_.Why() : own, true};
   }
   Go(query);
 }
@@ -126,10 +122,11 @@ void QueryStreamReactor::OnWriteDone(bool ok) {
   {
     MutexLock lock(&mutex_);
     sent.splice(sent.begin(), queries_, std::exchange(sending_, nullptr)->self);
-    core_.stalls.Pause(stall_id_);
+    stall_.Sent();
     if (!ok && !(end_ && end_->drops_answers)) end_ = End{WhyBroken(), true};
     WatchSilence();
   }
+  sent.clear();  // gives its part of the share back, which decides whether the next one is read
   if (!ok) scope_.Cancel();
   Go(nullptr);
 }
@@ -179,7 +176,7 @@ QueryStreamReactor::Step QueryStreamReactor::Next() {
       return Step::kWrite;
     }
   }
-  if (!end_ && arriving_.empty() && queries_.size() < kWindow && Bytes() < kWindowBytes) {
+  if (!end_ && arriving_.empty() && HasRoom()) {
     arriving_.emplace_back();
     return Step::kRead;
   }
@@ -191,15 +188,15 @@ QueryStreamReactor::Step QueryStreamReactor::Next() {
 }
 
 void QueryStreamReactor::Start(Step step) {
-  v1::InferStreamRequest* request = nullptr;
+  Received<v1::InferStreamRequest>* request = nullptr;
   const v1::InferStreamResponse* response = nullptr;
   {
     MutexLock lock(&mutex_);
-    if (step == Step::kRead) request = &arriving_.front().request;
+    if (step == Step::kRead) request = &arriving_.front().received;
     if (step == Step::kWrite) response = &sending_->response;
   }
   if (step == Step::kRead) return StartRead(request);
-  core_.stalls.Heard(stall_id_);
+  stall_.Sending();
   StartWrite(response);
 }
 
@@ -211,18 +208,23 @@ void QueryStreamReactor::WatchSilence() {
   }
 }
 
-size_t QueryStreamReactor::Bytes() const {
-  size_t bytes = 0;
+int64_t QueryStreamReactor::Bytes() const {
+  int64_t bytes = 0;
   for (const Query& query : queries_) bytes += query.bytes;
   return bytes;
 }
 
+bool QueryStreamReactor::HasRoom() {
+  if (queries_.empty()) return true;
+  return queries_.size() < kWindow && Bytes() < kWindowBytes &&
+         !handler_.stream_shares().HalfFull(scope_.call().principal);
+}
+
 void QueryStreamReactor::OnDone() {
-  // On a worker: Forget waits for a running callback, which may be the caller of this function.
+  // On a worker: the ends of registrations wait for a running callback, which may be the caller of this function.
   core_.workers.PostAdmitted([this] {
     core_.drain.Forget(drain_id_);
     core_.silences.Forget(silence_id_);
-    core_.stalls.Forget(stall_id_);
     delete this;
   });
 }

@@ -12,8 +12,6 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -21,12 +19,14 @@
 #include "engine/base/out_of_memory.h"
 #include "server/handlers/pieces.h"
 #include "server/rpc_scope.h"
+#include "server/services/received.h"
+#include "server/services/send_stall.h"
 
 namespace vicinal::server {
 
 // Derived classes answer in Start, which ends in one Complete, now or later, on any thread.
 template <class Request, class Response>
-class CallReactor : public grpc::ServerBidiReactor<Request, Response> {
+class CallReactor : public grpc::ServerBidiReactor<Received<Request>, Response> {
  public:
   CallReactor(Core& core, grpc::CallbackServerContext* context, Method method)
       : core_(core), scope_(core, context, method) {}
@@ -39,15 +39,16 @@ class CallReactor : public grpc::ServerBidiReactor<Request, Response> {
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);
-    this->StartRead(&request_);
+    this->StartRead(&received_);
   }
   void OnReadDone(bool ok) final {
     // False: the call has been ended for the time it took.
     if (!scope_.MessageArrived()) return;
     const Status status = OrOutOfMemory([&]() -> Status {
       if (!ok) return scope_.WhyNoMessage();
-      scope_.About(request_);
-      VICINAL_RETURN_IF_ERROR(scope_.Take(request_));
+      VICINAL_RETURN_IF_ERROR(scope_.CheckArrival(received_.arrival));
+      scope_.About(request());
+      VICINAL_RETURN_IF_ERROR(scope_.Take(request()));
       Start();
       return OkStatus();
     });
@@ -61,11 +62,14 @@ class CallReactor : public grpc::ServerBidiReactor<Request, Response> {
   virtual void Start() = 0;
   // Ends the call. `status` not OK: without a reply.
   virtual void Complete(const Status& status) = 0;
+  const Request& request() const { return received_.message; }
 
   Core& core_;
   RpcScope scope_;
-  Request request_;
   Response response_;
+
+ private:
+  Received<Request> received_;
 };
 
 // One reply, or an error.
@@ -91,7 +95,7 @@ class AnswerReactor final : public UnaryReactor<Request, Response> {
       : UnaryReactor<Request, Response>(core, context, method), handle_(handle) {}
 
  private:
-  void Start() override { this->Complete(handle_(this->scope_.call(), this->request_, &this->response_)); }
+  void Start() override { this->Complete(handle_(this->scope_.call(), this->request(), &this->response_)); }
 
   const Handle& handle_;
 };
@@ -107,7 +111,7 @@ class LaterReactor final : public UnaryReactor<Request, Response> {
 
  private:
   void Start() override {
-    start_(this->scope_.call(), this->request_, &this->response_,
+    start_(this->scope_.call(), this->request(), &this->response_,
            [this](const Status& outcome) { this->Complete(outcome); });
   }
 
@@ -122,38 +126,30 @@ class PiecesReactor final : public CallReactor<Request, Response> {
   using Done = std::function<void(StatusOr<std::unique_ptr<Pieces<Response>>> pieces)>;
   using Handle = std::function<void(Call& call, const Request& request, Done done)>;
   PiecesReactor(Core& core, grpc::CallbackServerContext* context, Method method, const Handle& start)
-      : CallReactor<Request, Response>(core, context, method), context_(context), start_(start) {}
+      : CallReactor<Request, Response>(core, context, method), start_(start), stall_(core, context) {}
 
   void OnWriteDone(bool ok) override {
-    if (!ok) return Complete(stalled_ ? Stalled() : this->scope_.WhyCancelled());
-    this->core_.stalls.Heard(stall_id_);
+    if (!ok) return Complete(stall_.ended() ? stall_.Why() : this->scope_.WhyCancelled());
+    stall_.Sending();
     if (last_) return Complete(OkStatus());
     WriteNext();
   }
   void OnDone() override {
-    if (stall_id_ == 0) {
+    if (!stall_.begun()) {
       delete this;
       return;
     }
-    // On a worker: Forget waits for a running callback, which may be the caller of this function.
-    this->core_.workers.PostAdmitted([this] {
-      this->core_.stalls.Forget(stall_id_);
-      delete this;
-    });
+    // On a worker: the end of stall_ waits for a running callback, which may be the caller of this function.
+    this->core_.workers.PostAdmitted([this] { delete this; });
   }
 
  private:
-  Status Stalled() const {
-    return OrOutOfMemory([this] { return SendStalled(this->core_.limits.send_timeout); });
-  }
   void Start() override {
-    start_(this->scope_.call(), this->request_, [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
+    start_(this->scope_.call(), this->request(), [this](StatusOr<std::unique_ptr<Pieces<Response>>> pieces) {
       if (!pieces.ok()) return Complete(pieces.status());
       pieces_ = *std::move(pieces);
-      stall_id_ = this->core_.stalls.Begin([this] {
-        stalled_ = true;
-        context_->TryCancel();
-      });
+      stall_.Begin();
+      stall_.Sending();
       WriteNext();
     });
   }
@@ -168,11 +164,9 @@ class PiecesReactor final : public CallReactor<Request, Response> {
   }
   void Complete(const Status& status) override { this->Finish(this->scope_.Finish(status)); }
 
-  grpc::CallbackServerContext* const context_;
   const Handle& start_;
   std::unique_ptr<Pieces<Response>> pieces_;
-  int64_t stall_id_ = 0;  // of core_.stalls
-  std::atomic<bool> stalled_{false};
+  SendStall stall_;
   bool last_ = false;
 };
 

@@ -16,7 +16,7 @@ void TuneReactor::Start() {
 Status TuneReactor::Tune() {
   // The call may have waited long for the worker.
   VICINAL_RETURN_IF_ERROR(scope_.call().limits.Check(core_.clock));
-  Status status = handler_.TuneGraph(scope_.call(), request_, &response_);
+  Status status = handler_.TuneGraph(scope_.call(), request(), &response_);
   if (status.ok()) scope_.About(response_);
   return status;
 }

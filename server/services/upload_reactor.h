@@ -14,6 +14,7 @@
 #include "engine/base/out_of_memory.h"
 #include "server/handlers/upload_stream.h"
 #include "server/rpc_scope.h"
+#include "server/services/received.h"
 
 namespace vicinal::server {
 
@@ -21,7 +22,7 @@ namespace vicinal::server {
 // draining server ends the stream unless it is finishing, because received data is lost with the process anyway; it
 // also ends a wait. A client that is silent for --upload_ttl ends the stream, too.
 template <class Request, class Response>
-class UploadReactor final : public grpc::ServerReadReactor<Request> {
+class UploadReactor final : public grpc::ServerReadReactor<Received<Request>> {
  public:
   using Stream = UploadStream<Request, Response>;
 
@@ -43,7 +44,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
       return OkStatus();
     });
     if (!status.ok()) return Complete(status);
-    this->StartRead(&request_);
+    this->StartRead(&received_);
   }
   void OnReadDone(bool ok) override {
     if (!std::exchange(spoken_, true) && !scope_.MessageArrived()) return;
@@ -51,20 +52,23 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
     if (!ok) return End(OrOutOfMemory([&] { return Close(); }));
     core_.silences.Heard(silence_id_);
     const StatusOr<UploadNext> next = OrOutOfMemory([&]() -> StatusOr<UploadNext> {
-      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(request_.ByteSizeLong()));
+      VICINAL_RETURN_IF_ERROR(scope_.CheckArrival(received_.arrival));
+      VICINAL_RETURN_IF_ERROR(scope_.CheckSize(received_.arrival.bytes));
+      const Request& request = received_.message;
       const bool first = !stream_->begun();
-      if (first) scope_.About(request_);
-      StatusOr<UploadNext> taken = stream_->Take(request_);
+      if (first) scope_.About(request);
+      StatusOr<UploadNext> taken = stream_->Take(request);
       if (first && stream_->begun()) scope_.About(stream_->Describe());
       return taken;
     });
     if (!next.ok()) return End(next.status());
     closing_ = *next == UploadNext::kFinish;
     // Frees the message's other memory while waiting for the next chunk.
-    if (request_.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes)) request_ = Request();
+    if (received_.message.SpaceUsedLong() > 2 * static_cast<size_t>(core_.limits.max_chunk_bytes))
+      received_.message = Request();
     // After `finish` the client closes its side. A reply that came before that would make gRPC reset the stream, and a
     // proxy in between may then drop the reply.
-    this->StartRead(&request_);
+    this->StartRead(&received_);
   }
   void OnCancel() override {
     scope_.Cancel();
@@ -190,7 +194,7 @@ class UploadReactor final : public grpc::ServerReadReactor<Request> {
   grpc::CallbackServerContext* const context_;
   RpcScope scope_;
   Response* const response_;
-  Request request_;
+  Received<Request> received_;
   std::unique_ptr<Stream> stream_;
   int64_t drain_id_ = 0, silence_id_ = 0;
   bool spoken_ = false;   // the first message has come

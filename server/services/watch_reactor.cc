@@ -9,7 +9,7 @@ namespace vicinal::server {
 
 void WatchReactor::Start() {
   const Status status = OrOutOfMemory([&]() -> Status {
-    VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request_, [this] { Pump(); }));
+    VICINAL_ASSIGN_OR_RETURN(subscription_, handler_.Watch(scope_.call(), request(), [this] { Pump(); }));
     drain_id_ = core_.drain.OnDrain([this] { Complete(Drain::Refusal()); });
     return OkStatus();
   });
@@ -31,7 +31,7 @@ void WatchReactor::Pump() {
     }
     std::string bytes;
     StatusOr<GraphHandler::GraphSnapshot> snapshot = OrOutOfMemory([&] {
-      StatusOr<GraphHandler::GraphSnapshot> seen = handler_.Look(request_.name());
+      StatusOr<GraphHandler::GraphSnapshot> seen = handler_.Look(request().name());
       if (seen.ok()) bytes = seen->graph.SerializeAsString();
       return seen;
     });

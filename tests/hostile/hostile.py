@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs each attack of attacks.py against vicinal-server, alone or behind the edge, while an honest client calls:
 
-    VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|mtls|edge] [--token] [--scale 1] [--check]
+    VICINAL_BIN_DIR=build/release/bin tests/hostile/hostile.py [--where alone|mtls|edge] [--token] [--scale 1] [--check] [--json FILE]
 
 Prints one line an attack: whether the server lives, its memory (the peak, and within 10 s of serving normally again), the peak of the edge's, the server's
-processor time, the honest client's slowest call and failures, and how soon it is served normally again. "mtls": the server itself
-wants client certificates, and the attacker has none. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
+processor time, the honest client's p99 before, during and after, its failures, and how soon it is served normally again. "mtls": the server itself
+wants client certificates, and the attacker has none. table.py runs all of them beside each other on a machine with many cores. --check: fails unless all that behind the edge is in order (for CI, with a small scale). Where control groups
 of version 1 can be made, the server has 683 MiB; elsewhere its memory is only watched."""
 
 import argparse
 import contextlib
+import json
 import multiprocessing
 import os
 import sys
@@ -58,12 +59,12 @@ def memory_mib(process, name):
 
 class Honest:
     """Calls one after another, from another address than the attacker's and in a process of its own, so that what it measures is
-    the server. `credentials`: (authority, key, certificate) in PEM, or None without TLS."""
+    the server. `credentials`: (authority, key, certificate) in PEM, or None without TLS. `rate`: calls per second, at most."""
 
-    def __init__(self, address, credentials):
+    def __init__(self, address, credentials, rate):
         self.calls = []  # (begin, seconds, failed)
         self.pipe, there = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=call_until_told, args=(there, address, credentials))
+        self.process = SPAWN.Process(target=call_until_told, args=(there, address, credentials, rate))
         self.process.start()
         self.reader = threading.Thread(target=self.read)
         self.reader.start()
@@ -78,14 +79,14 @@ class Honest:
         self.process.join()
 
 
-def call_until_told(pipe, address, credentials):
+def call_until_told(pipe, address, credentials, rate):
     """In the honest client's process."""
     os.setsid()
     options = [("grpc.ssl_target_name_override", "localhost")]
     channel = (grpc.secure_channel(address, grpc.ssl_channel_credentials(*credentials), options=options) if credentials
                else grpc.insecure_channel(address))
     call = channel.unary_unary("/vicinal.v1.ServerService/GetCapabilities")
-    while not pipe.poll(0.01):
+    while not pipe.poll(1 / rate):
         begin, failed = time.monotonic(), False
         try:
             call(b"", metadata=(("authorization", f"Bearer {TOKEN}"),), timeout=20)
@@ -172,7 +173,7 @@ def open_way(where, server, certificates, token, stack):
     return (server.grpc, None, token), (server.grpc, None), None
 
 
-def run_one(attack, where, scale, seconds, token=None):
+def run_one(attack, where, scale, seconds, token=None, rate=100):
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(Edge("127.0.0.1:1").temporary)
         flags = ["--memory_budget_bytes=512MiB"]
@@ -188,7 +189,7 @@ def run_one(attack, where, scale, seconds, token=None):
         with contextlib.ExitStack() as inner:
             limited = inner.enter_context(memory_limit(process.pid))
             target, way, edge = open_way(where, server, certificates, token, inner)
-            honest = Honest(*way)
+            honest = Honest(*way, rate)
             inner.callback(honest.finish)
             wait_until(lambda: honest.calls, "the honest client is not served")
             honest.calls.clear()
@@ -202,17 +203,20 @@ def run_one(attack, where, scale, seconds, token=None):
             recovered = recovery_seconds(honest, end, max(3 * before, 0.1)) if alive else None
             # Once it serves as before, memory that was taken for a while is given back within 10 s.
             normal = time.monotonic()
-            while alive and time.monotonic() < normal + 10 and memory_mib(process.pid, "VmRSS") > 100:
+            while alive and (time.monotonic() < normal + max(1.5, seconds) or
+                             time.monotonic() < normal + 10 and memory_mib(process.pid, "VmRSS") > 100):
                 time.sleep(0.2)
+                alive = process.poll() is None
             during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
-            alive = process.poll() is None
+            after = [call for call in honest.calls if call[0] > normal]
             row = {"attack": attack.__name__, "where": where + (", with a token" if token else ""),
                    "sent_mb": sent_bytes / 1e6, "connections": connections,
                    "lives": alive, "limited": limited, "peak_mib": memory_mib(process.pid, "VmHWM") if alive else None,
                    "after_mib": memory_mib(process.pid, "VmRSS") if alive else None, "processor_s": processor,
                    "edge_mib": edge.peak_mib() if edge else None,
                    "p99_before_ms": before * 1e3, "p99_during_ms": p99([seconds for _, seconds, _ in during]) * 1e3,
-                   "failed": sum(failed for _, _, failed in during), "recovered_s": recovered if alive else None}
+                   "p99_after_ms": p99([seconds for _, seconds, _ in after]) * 1e3, "calls_during": len(during),
+                   "failed": sum(failed for _, _, failed in during + after), "recovered_s": recovered if alive else None}
         if alive:
             server.__exit__()
         else:
@@ -227,7 +231,8 @@ def line_of(row):
 
     return (f"| {row['attack']} | {row['where']} | {row['sent_mb']:.1f} | {row['connections']} | "
             f"{'lives' if row['lives'] else '**ended**'} | {shown(row['peak_mib'])}, {shown(row['after_mib'])} | "
-            f"{shown(row['edge_mib'])} | {shown(row['processor_s'], '{:.1f}')} | {row['p99_before_ms']:.1f}, {row['p99_during_ms']:.1f} | "
+            f"{shown(row['edge_mib'])} | {shown(row['processor_s'], '{:.1f}')} | "
+            f"{row['p99_before_ms']:.1f}, {row['p99_during_ms']:.1f}, {row['p99_after_ms']:.1f} | "
             f"{row['failed']} | {shown(row['recovered_s'], '{:.1f}')} |")
 
 
@@ -237,22 +242,28 @@ def main():
     parser.add_argument("--token", action="store_true", help="the attacker has the infer token")
     parser.add_argument("--seconds", type=float, default=0, help="repeat each attack for so long, so that there is a p99")
     parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
+    parser.add_argument("--rate", type=float, default=100, help="calls per second of the honest client, at most")
+    parser.add_argument("--json", metavar="FILE", help="writes the rows, too")
     parser.add_argument("--attack", choices=[attack.__name__ for attack in ATTACKS], action="append")
     parser.add_argument("--check", action="store_true", help="fail unless the server behind the edge is unharmed")
     arguments = parser.parse_args()
-    print("| attack | where | sent MB | connections | server | peak, after MiB | edge MiB | processor s | p99 before, during ms | "
+    print("| attack | where | sent MB | connections | server | peak, after MiB | edge MiB | processor s | p99 before, during, after ms | "
           "failed | normal after s |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
-    wrong = []
+    rows, wrong = [], []
     for attack in ATTACKS:
         if arguments.attack and attack.__name__ not in arguments.attack:
             continue
         for where in arguments.where or ("alone", "mtls", "edge"):
-            row = run_one(attack, where, arguments.scale, arguments.seconds, TOKEN if arguments.token else None)
+            row = run_one(attack, where, arguments.scale, arguments.seconds, TOKEN if arguments.token else None, arguments.rate)
             print(line_of(row), flush=True)
+            rows.append(row)
             unharmed = row["lives"] and row["failed"] == 0 and row["recovered_s"] is not None and row["recovered_s"] < 10
             if where == "edge" and not unharmed:
                 wrong.append(row)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({"rows": rows}, file, indent=1)
     for row in wrong if arguments.check else ():
         print("not unharmed:", row, file=sys.stderr)
     return 1 if arguments.check and wrong else 0

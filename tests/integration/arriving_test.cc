@@ -255,6 +255,20 @@ TEST_F(ArrivingTest, AnUploadThatStopsIsEnded) {
   ExpectServes();
 }
 
+// What has come of a message is no message: the time for the next one goes on, as docs/operations.md says.
+TEST_F(ArrivingTest, AStreamThatStopsInAMessageIsEnded) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--upload_ttl=1s"}));
+  HalfMessage half(server_->grpc_address(), 1 << 20, 2 << 20, "InferenceService/InferStream");
+  ASSERT_TRUE(half.sent());
+  constexpr uint32_t kNoError = 0;  // after the status
+  EXPECT_EQ(half.AwaitEnd(), kNoError);
+  const auto page = server_->Scrape();
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_NE(page->find("vicinal_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"vicinal.v1.InferenceService/"
+                       "InferStream\"} 1"),
+            std::string::npos);
+}
+
 // A few bytes would become gigabytes before anything looks at them.
 TEST_F(ArrivingTest, PackedMessagesAreRefused) {
   ASSERT_NO_FATAL_FAILURE(StartServer());

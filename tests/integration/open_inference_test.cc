@@ -244,6 +244,15 @@ TEST_F(OpenInferenceTest, AStreamEndsWhenTheServerStops) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
+TEST_F(OpenInferenceTest, AStreamWithoutARequestEndsWell) {
+  grpc::ClientContext context;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  inference::ModelStreamInferResponse response;
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(OpenInferenceTest, ASilentStreamEnds) {
   StartServer({"--upload_ttl=1s"});
   UploadTinyGraph();
@@ -273,7 +282,9 @@ TEST_F(OpenInferenceTest, AStreamWhoseRepliesAreNotReadEnds) {
   inference::ModelStreamInferResponse response;
   while (stream->Read(&response)) {
   }
-  EXPECT_FALSE(stream->Finish().ok());
+  const grpc::Status end = stream->Finish();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(end.error_message().find("REPLY_NOT_READ: "), 0u) << end.error_message();
   const std::string line =
       "vicinal_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1";
   // The client knows first.

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,6 +62,12 @@ class QueryStreamTest : public IntegrationTest {
     const absl::Status end = stream.Finish();
     EXPECT_TRUE(end.ok()) << end;
     return answers;
+  }
+  // The value of a metric without labels; below 0: it is not there.
+  double MetricOf(const std::string& name) {
+    const auto page = server_->Scrape();
+    const size_t at = page.ok() ? page->find("\n" + name + " ") : std::string::npos;
+    return at == std::string::npos ? -1 : std::strtod(page->c_str() + at + name.size() + 2, nullptr);
   }
   bool Scraped(const std::string& line) {
     const auto page = server_->Scrape();
@@ -226,6 +233,59 @@ TEST_F(QueryStreamTest, ACancelledStreamEndsWithItsWork) {
   ExpectServes();
 }
 
+TEST_F(QueryStreamTest, AStreamWithoutARequestEndsWell) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
+  stream->CloseSending();
+  EXPECT_TRUE(ReceiveAll(*stream).empty());
+  AwaitEnd("OK");
+}
+
+// Streams of one client that nobody reads: together they hold no more than its share, and others are served.
+TEST_F(QueryStreamTest, AClientHasAShareOfStreams) {
+  // An answer has 3.2 MB, encoded twice that: one stream may have two under way, and stops reading at half of the
+  // share.
+  ASSERT_NO_FATAL_FAILURE(
+      Start({"--max_stream_bytes_per_client=24MiB", "--keep_answers=always", "--memory_budget_bytes=1GiB"}));
+  ASSERT_NO_FATAL_FAILURE(UploadWideGraph());
+  grpc::ChannelArguments arguments;  // the connection takes 64 KiB and no more, until somebody reads
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::InferenceService::NewStub(
+      grpc::CreateCustomChannel(server_->grpc_address(), grpc::InsecureChannelCredentials(), arguments));
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::InferStreamRequest, v1::InferStreamResponse>> calls;
+  };
+  constexpr int kStreams = 6, kEach = 3;
+  std::vector<Stream> streams(kStreams);
+  for (Stream& stream : streams) {
+    stream.calls = stub->InferStream(&stream.context);
+    for (int i = 0; i < kEach; ++i) ASSERT_TRUE(stream.calls->Write(EmbedWide(i)));
+    ASSERT_TRUE(stream.calls->WritesDone());
+  }
+  // Each stream has read its first request: those that found no room were refused.
+  EXPECT_TRUE(Eventually([&] { return MetricOf("vicinal_stream_refusals_total") >= kStreams - 2; }));
+  const double held = MetricOf("vicinal_stream_bytes");
+  EXPECT_GT(held, 9e6);
+  EXPECT_LE(held, 24 << 20);
+  ExpectServes();
+  int answered = 0, refused = 0;
+  for (Stream& stream : streams) {
+    for (v1::InferStreamResponse answer; stream.calls->Read(&answer);) {
+      if (answer.has_embed()) {
+        ++answered;
+        continue;
+      }
+      ++refused;
+      ExpectError(client::ErrorOf(answer), absl::StatusCode::kResourceExhausted, "CLIENT_STREAMS_FULL");
+    }
+    EXPECT_TRUE(stream.calls->Finish().ok());
+  }
+  EXPECT_EQ(answered + refused, kStreams * kEach) << "each request has its answer or its error";
+  EXPECT_GE(answered, 2) << "what found room";
+  EXPECT_TRUE(Eventually([&] { return MetricOf("vicinal_stream_bytes") == 0; }));
+}
+
 TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {
   ASSERT_NO_FATAL_FAILURE(Start({"--send_timeout=1s", "--keep_answers=always"}));
   ASSERT_NO_FATAL_FAILURE(UploadWideGraph());
@@ -242,7 +302,9 @@ TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {
   int answers = 0;
   while (stream->Read(&answer)) ++answers;
   EXPECT_LT(answers, 3) << "what was under way";
-  EXPECT_FALSE(stream->Finish().ok());
+  const grpc::Status end = stream->Finish();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(end.error_message().find("REPLY_NOT_READ: "), 0u) << end.error_message();
   ExpectServes();
 }
 

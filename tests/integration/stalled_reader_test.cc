@@ -71,7 +71,9 @@ TEST_F(StalledReaderTest, AStreamThatNobodyReadsEnds) {
     page = *scraped;
   }
   EXPECT_LT(ReadAll(stream.get()), kNodes) << "what was under way";
-  EXPECT_FALSE(stream->reader->Finish().ok());
+  const grpc::Status end = stream->reader->Finish();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(end.error_message().find("REPLY_NOT_READ: "), 0u) << end.error_message();
   const auto read = Ask();
   EXPECT_EQ(ReadAll(read.get()), kNodes) << "one that is read does not end";
   EXPECT_TRUE(read->reader->Finish().ok());

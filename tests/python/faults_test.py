@@ -3,6 +3,7 @@
 """The Python client when things go wrong: connections that break under an upload to a real server, and what a real server will not do on
 demand (be overloaded exactly twice, use TLS with this certificate), from a small server made here with grpcio."""
 
+import asyncio
 import concurrent.futures
 import os
 import socket
@@ -118,7 +119,7 @@ class UploadTest(unittest.TestCase):
 
 
 class Handlers(grpc.GenericRpcHandler):
-    """Answers methods by name with functions of (request, context)."""
+    """Answers methods by name with functions of (request, context); InferStream of (requests, context)."""
 
     def __init__(self, functions):
         self.functions = functions
@@ -127,6 +128,9 @@ class Handlers(grpc.GenericRpcHandler):
         name = call.method.rpartition("/")[2]
         if name not in self.functions:
             return None
+        if name == "InferStream":
+            return grpc.stream_stream_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
+                                                         METHODS[name].reply.SerializeToString)
         return grpc.unary_unary_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
                                                    METHODS[name].reply.SerializeToString)
 
@@ -171,6 +175,67 @@ class RetryTest(unittest.TestCase):
         with vicinal.Client(address) as client, self.assertRaises(errors.Unavailable):
             client.get_graph("g")
         self.assertEqual(len(calls), 4)
+
+
+def end_early(answers, number=None):
+    """An InferStream that ends well after so many answers, with the numbers of their queries or always with this one."""
+
+    def serve(requests, _):
+        for _, request in zip(range(answers), requests):
+            yield message("InferStreamResponse")(request_id=request.request_id if number is None else number, error={"code": 5, "message": "no"})
+
+    return serve
+
+
+class StreamEndsEarlyTest(unittest.TestCase):
+    QUERIES = [vicinal.ClassifyQuery("g", "m", [node]) for node in range(5)]
+    SILENT = "ended the stream too early: .*(no answer|not sent).*; send them again"
+
+    def server(self, serve):
+        return small_server(self, {"InferStream": serve, "GetGraph": lambda request, _: message("Graph")(name=request.name)})
+
+    def test_queries_without_an_answer_raise(self):
+        for answers in (0, 2):
+            seen = []
+            with vicinal.Client(self.server(end_early(answers))) as client, \
+                    self.assertRaisesRegex(errors.Internal, self.SILENT):
+                for answer in client.query_stream(self.QUERIES):
+                    seen.append(answer.query.nodes)
+            self.assertEqual(seen, [[node] for node in range(answers)])
+
+    def test_queries_that_could_not_be_sent_raise(self):
+        ended = threading.Event()
+
+        def queries():
+            yield self.QUERIES[0]
+            ended.wait(20)  # the stream has ended, and gRPC takes no further query
+
+        def serve(requests, _):
+            yield message("InferStreamResponse")(request_id=next(requests).request_id, error={"code": 5, "message": "no"})
+
+        with vicinal.Client(self.server(serve)) as client, \
+                self.assertRaisesRegex(errors.Internal, "too early: further ones were not sent"):
+            for _ in client.query_stream(queries()):
+                pass
+        ended.set()
+
+    def test_an_answer_to_nothing_raises(self):
+        with vicinal.Client(self.server(end_early(1, 77))) as client, \
+                self.assertRaisesRegex(errors.Internal, "does not await an answer: number 77"):
+            list(client.query_stream(self.QUERIES))
+
+    def test_the_asynchronous_client_raises_too(self):
+        async def ask(address):
+            async with vicinal.AsyncClient(address) as client:
+                return [answer async for answer in client.query_stream(self.QUERIES)]
+
+        with self.assertRaisesRegex(errors.Internal, self.SILENT):
+            asyncio.run(ask(self.server(end_early(2))))
+
+    def test_a_whole_stream_ends_well(self):
+        with vicinal.Client(self.server(end_early(5))) as client:
+            self.assertEqual(len(list(client.query_stream(self.QUERIES))), 5)
+            self.assertEqual(list(client.query_stream([])), [])
 
 
 class DetailsTest(unittest.TestCase):

@@ -51,6 +51,23 @@ TEST(ReplySharesTest, SmallRepliesAndNoBoundCountNothing) {
   EXPECT_EQ(unbounded.bytes_of("a"), 0);
 }
 
+TEST(ReplySharesTest, OfStreamsEverythingCounts) {
+  ReplyShares shares(4 * kMiB, ReplyShares::Of::kStreams);
+  const auto small = shares.Take("a", 100);
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(shares.bytes_of("a"), 100);
+  EXPECT_FALSE(shares.HalfFull("a"));
+  const auto more = shares.Take("a", 2 * kMiB);
+  ASSERT_TRUE(more.ok());
+  EXPECT_TRUE(shares.HalfFull("a"));
+  EXPECT_FALSE(shares.HalfFull("b"));
+  const Status full = shares.Take("a", 2 * kMiB).status();
+  EXPECT_EQ(DetailOf(full)->reason, "CLIENT_STREAMS_FULL");
+  EXPECT_TRUE(shares.Take("b", 3 * kMiB).ok());
+  EXPECT_EQ(shares.bytes(), 100 + 2 * kMiB);
+  EXPECT_EQ(shares.refusals(), 1);
+}
+
 TEST(ReplySharesTest, ThreadsTakeAndGiveBack) {
   auto shares = std::make_unique<ReplyShares>(8 * kMiB);
   std::atomic<int> refused{0};

@@ -322,6 +322,28 @@ def stream_request(session: Session, query: Any, number: int, in_order: bool) ->
     return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{query.method.lower(): inner})
 
 
+class Sent:
+    """The queries of a stream: those that were sent and await their answers, and whether all have been sent."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, Any] = {}
+        self.all = False
+
+    def take(self, reply: Any) -> Answer:
+        if reply.request_id not in self.waiting:
+            raise make_error(grpc.StatusCode.INTERNAL, f"the server answered a query that does not await an answer: number {reply.request_id}")
+        return stream_answer(self.waiting.pop(reply.request_id), reply)
+
+    def check_end(self) -> None:
+        """After a stream that ended well."""
+        if self.all and not self.waiting:
+            return
+        what = f"{len(self.waiting)} queries have no answer, the first is number {min(self.waiting)}" if self.waiting else ""
+        rest = "" if self.all else "further ones were not sent"
+        raise make_error(grpc.StatusCode.INTERNAL, "the server ended the stream too early: " + ", and ".join(filter(None, (what, rest))) +
+                         "; send them again")
+
+
 def stream_answer(query: Any, reply: Any) -> Answer:
     if reply.HasField("error"):
         return Answer(query, None, from_status(reply.error))

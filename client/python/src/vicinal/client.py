@@ -189,28 +189,31 @@ class Client(Connection):
                      timeout: Optional[float] = None) -> Iterator[Answer]:
         """Sends queries on one stream, which costs less than a call for each, and gives an `Answer` for every one, in the order of the
         queries or, with `in_order=False`, as they are there. A query that fails has its error and ends nothing. `queries` is read ahead
-        of the answers as far as the server takes more. `timeout`: seconds, of the whole stream."""
-        sent: dict[int, Any] = {}
+        of the answers as far as the server takes more. `timeout`: seconds, of the whole stream. Raises `Internal` if the server ends the
+        stream without an answer to every query."""
+        sent = operations.Sent()
         failed: list[BaseException] = []
 
         def requests() -> Iterator[Any]:  # gRPC's thread runs it, and would hide its exceptions
             try:
                 for number, query in enumerate(queries):
-                    sent[number] = query
+                    sent.waiting[number] = query
                     yield self._run(operations.stream_request(self._session, query, number, in_order))
+                sent.all = True
             except Exception as error:
                 failed.append(error)
 
         stream = self._start(Exchange(METHODS["InferStream"], requests(), timeout))
         try:
             for reply in stream:
-                yield operations.stream_answer(sent.pop(reply.request_id), reply)
+                yield sent.take(reply)
         except grpc.RpcError as error:
             raise from_grpc(error, self._session.options.target) from None
         finally:
             stream.cancel()
         if failed:
             raise failed[0]
+        sent.check_end()
 
     def classify_graphs(self, model: str, graphs: Any, *, top_k: int = 1, logits: bool = False, probabilities: bool = False,
                         model_version: int = 0, options: Optional[Mapping[str, Any]] = None) -> results.Classification:
