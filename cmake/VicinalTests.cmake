@@ -20,14 +20,10 @@ function(_vicinal_check_labels test)
   endif()
 endfunction()
 
-# What is tested is compiled as its preset says; the tests themselves with less optimisation, which saves the compiler more
+# What is tested is compiled as its preset says; the tests themselves without optimisation, which saves the compiler more
 # time than they then take to run.
 function(_vicinal_test_options target)
-  if(VICINAL_SANITIZE)
-    target_compile_options(${target} PRIVATE -O0)
-  else()
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
+  target_compile_options(${target} PRIVATE -O0)
 endfunction()
 
 # vicinal_tests_LABEL builds the tests of a label and nothing else.

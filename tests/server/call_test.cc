@@ -17,7 +17,7 @@ TEST(CallTest, AMessageOfAStreamHasTheStreamsCallerAndItsOwnTime) {
   stream.RouteTo("g");
   stream.limits.deadline = MonotonicTime(std::chrono::seconds(9));
   stream.graph = "of another message";
-  const Call one = stream.ForMessage(MonotonicTime(std::chrono::seconds(5)));
+  const Call one = stream.ForMessage(MonotonicTime(std::chrono::seconds(5)), 70);
   EXPECT_EQ(one.method, Method::kModelStreamInfer);
   EXPECT_EQ(one.request_id, "r");
   EXPECT_EQ(one.principal, "web");
@@ -27,6 +27,7 @@ TEST(CallTest, AMessageOfAStreamHasTheStreamsCallerAndItsOwnTime) {
   EXPECT_EQ(one.limits.deadline, stream.limits.deadline);
   EXPECT_EQ(one.begin, MonotonicTime(std::chrono::seconds(5)));
   EXPECT_EQ(one.graph, "");
+  EXPECT_EQ(one.message_bytes, 70);
 }
 
 TEST(CallTest, TraceIds) {
