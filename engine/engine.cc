@@ -54,7 +54,8 @@ int64_t AnswerBytes(const EngineOptions& options) {
   return options.memory_budget_bytes > 0 ? options.memory_budget_bytes / 4 : int64_t{1} << 30;
 }
 
-// From how long on a run does not keep small queries waiting. On a CPU they take cores from it; a GPU has room for both.
+// From how long on a run does not keep small queries waiting. On a CPU they take cores from it; a GPU has room for
+// both.
 Nanoseconds LongRunOn(DeviceKind device) {
   return device == DeviceKind::kCpu ? std::chrono::milliseconds(2) : std::chrono::microseconds(500);
 }
@@ -99,11 +100,10 @@ class EngineImpl final : public Engine {
         side_runner_(RunnerParts(&side_memory_)),
         keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
                  options.run_elsewhere}),
-        executor_(
-            device_, &runner_,
-            {options.max_queue, options.clock, options.stats, options.max_queue_per_client, options.max_batch_delay,
-             LongRunOn(device_.kind())},
-            &side_runner_),
+        executor_(device_, &runner_,
+                  {options.max_queue, options.clock, options.stats, options.max_queue_per_client,
+                   options.max_batch_delay, LongRunOn(device_.kind())},
+                  &side_runner_),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
                           ModelPublished(model, std::move(document));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// VICINAL_SANITIZED: 1 in builds with the address or the thread sanitizer, else 0. g++ tells by macros, clang by features.
+// VICINAL_SANITIZED: 1 in builds with the address or the thread sanitizer, else 0. g++ tells by macros, clang by
+// features.
 #ifndef VICINAL_ENGINE_BASE_SANITIZED_H_
 #define VICINAL_ENGINE_BASE_SANITIZED_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several batches of small graphs as one, so that they share a plan and a run. Each row of the result has the bits that
-// it has alone: the order of a plan's steps does not depend on sizes, and a plan for a batch, which is never tuned, takes
-// kernels that add the terms of a row in the standard order.
+// it has alone: the order of a plan's steps does not depend on sizes, and a plan for a batch, which is never tuned,
+// takes kernels that add the terms of a row in the standard order.
 #ifndef VICINAL_ENGINE_EXECUTE_MERGED_GRAPHS_H_
 #define VICINAL_ENGINE_EXECUTE_MERGED_GRAPHS_H_
 
