@@ -1,99 +1,146 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few threads and short timeouts: the page is for people. A request that is not read within the timeout ends.
 #include "server/status/listener.h"
 
-#include <civetweb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "server/metrics/wake.h"
+#include "server/listen.h"
 
 namespace vicinal::server {
-
-struct StatusListener::Impl {
-  std::string host;
-  int port = 0;
-  StatusSite* site = nullptr;
-  mg_context* context = nullptr;
-};
-
 namespace {
 
-std::string HeaderOf(const mg_connection* connection, const char* name) {
-  const char* const value = mg_get_header(connection, name);
-  return value == nullptr ? std::string() : std::string(value);
-}
+constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
 
-// At most one byte more than a form may have.
-std::string BodyOf(mg_connection* connection) {
-  std::string body(kMostFormBytes + 1, '\0');
-  size_t got = 0;
-  while (got < body.size()) {
-    const int read = mg_read(connection, body.data() + got, body.size() - got);
-    if (read <= 0) break;
-    got += static_cast<size_t>(read);
-  }
-  body.resize(got);
-  return body;
-}
-
-int Handle(mg_connection* connection, void* site) {
-  const mg_request_info& info = *mg_get_request_info(connection);
-  HttpRequest request;
-  request.method = info.request_method;
-  request.path = info.local_uri == nullptr ? "" : info.local_uri;
-  request.host = HeaderOf(connection, "Host");
-  request.cookie = HeaderOf(connection, "Cookie");
-  request.origin = HeaderOf(connection, "Origin");
-  if (request.method == "POST") request.body = BodyOf(connection);
-  const HttpResponse response = static_cast<StatusSite*>(site)->Answer(request);
-  std::string head = absl::StrCat("HTTP/1.1 ", response.code, " ", mg_get_response_code_text(connection, response.code),
-                                  "\r\nContent-Type: ", response.content_type,
-                                  "\r\nContent-Length: ", response.body.size(), "\r\nConnection: close\r\n");
-  for (const auto& [name, value] : response.headers) absl::StrAppend(&head, name, ": ", value, "\r\n");
-  absl::StrAppend(&head, "\r\n");
-  mg_write(connection, head.data(), head.size());
-  mg_write(connection, response.body.data(), response.body.size());
-  return response.code;
-}
+bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
-StatusListener::StatusListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
 StatusOr<std::unique_ptr<StatusListener>> StatusListener::Start(const std::string& host, int port, StatusSite& site) {
-  auto impl = std::make_unique<Impl>();
-  // The HTTP library knows addresses, not names.
-  impl->host = host == "localhost" ? "127.0.0.1" : host;
-  impl->site = &site;
-  const std::string address = absl::StrCat(impl->host, ":", port);
-  const char* const options[] = {
-      "listening_ports",  address.c_str(), "num_threads", "8", "request_timeout_ms", "5000", "enable_keep_alive", "no",
-      "max_request_size", "16384",         nullptr};
-  mg_init_library(0);
-  const mg_callbacks callbacks = {};
-  impl->context = mg_start(&callbacks, nullptr, const_cast<const char**>(options));
-  if (impl->context == nullptr) {
-    mg_exit_library();
-    return FailedPrecondition(
-        "CANNOT_LISTEN",
-        absl::StrCat("--status_listen: cannot listen on ", address,
-                     "; is the port in use? Use another address, or an empty one to serve no status page"));
+  VICINAL_ASSIGN_OR_RETURN(Listening listening, ListenOnTcp(host, port, "status_listen"));
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wake < 0) {
+    for (const int socket : listening.sockets) close(socket);
+    return FailedPrecondition("CANNOT_LISTEN", "--status_listen: no file descriptor is left; raise the limit");
   }
-  mg_server_port ports[1] = {};
-  mg_get_server_ports(impl->context, 1, ports);
-  impl->port = ports[0].port;
-  mg_set_request_handler(impl->context, "/", Handle, &site);
-  return std::unique_ptr<StatusListener>(new StatusListener(std::move(impl)));
+  return std::unique_ptr<StatusListener>(new StatusListener(std::move(listening.sockets), listening.port, wake, site));
 }
+
+StatusListener::StatusListener(std::vector<int> sockets, int port, int wake, StatusSite& site)
+    : sockets_(std::move(sockets)), port_(port), wake_(wake), site_(site), thread_([this] { Run(); }) {}
 
 StatusListener::~StatusListener() {
-  StopWoken(impl_->host, impl_->port, [this] { mg_stop(impl_->context); });
-  mg_exit_library();
+  const uint64_t one = 1;
+  (void)!write(wake_, &one, sizeof(one));
+  thread_.join();
+  while (!connections_.empty()) Drop(connections_.begin());
+  for (const int socket : sockets_) close(socket);
+  close(wake_);
 }
 
-int StatusListener::port() const { return impl_->port; }
+void StatusListener::Drop(std::list<Connection>::iterator connection) {
+  close(connection->fd);
+  connections_.erase(connection);
+}
+
+int StatusListener::Patience(MonotonicTime now) const {
+  std::optional<MonotonicTime> first;
+  if (accept_again_ > now) first = accept_again_;
+  for (const Connection& connection : connections_) first = std::min(first.value_or(connection.end), connection.end);
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - now);
+  return static_cast<int>(std::max<int64_t>(0, left.count()));
+}
+
+void StatusListener::Run() {
+  std::vector<pollfd> waits;
+  for (;;) {
+    MonotonicTime now = Clock::Real().Now();
+    waits.assign(1, {wake_, POLLIN, 0});
+    const int16_t accepting = accept_again_ > now ? 0 : POLLIN;
+    for (const int socket : sockets_) waits.push_back({socket, accepting, 0});
+    for (const Connection& connection : connections_) {
+      const bool writes = connection.answered && !connection.closing;
+      waits.push_back({connection.fd, static_cast<int16_t>(writes ? POLLOUT : POLLIN), 0});
+    }
+    if (poll(waits.data(), waits.size(), Patience(now)) < 0 && errno != EINTR) return;
+    if (waits[0].revents != 0) return;
+    now = Clock::Real().Now();
+    size_t at = 1 + sockets_.size();
+    for (auto one = connections_.begin(); one != connections_.end(); ++at) {
+      const auto connection = one++;
+      const bool goes_on = now < connection->end && (waits[at].revents == 0 || Serve(&*connection));
+      if (!goes_on) Drop(connection);
+    }
+    for (size_t i = 0; i < sockets_.size(); ++i) {
+      if (waits[1 + i].revents != 0) AcceptAll(sockets_[i]);
+    }
+  }
+}
+
+void StatusListener::AcceptAll(int socket) {
+  for (;;) {
+    const int fd = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        accept_again_ = Clock::Real().Now() + kPauseWithoutDescriptors;
+      return;
+    }
+    if (connections_.size() >= kMostConnections) {
+      const auto silent = std::find_if(connections_.begin(), connections_.end(),
+                                       [](const Connection& connection) { return !connection.answered; });
+      Drop(silent != connections_.end() ? silent : connections_.begin());
+    }
+    Connection connection;
+    connection.fd = fd;
+    connection.end = Clock::Real().Now() + kRequestTime;
+    connections_.push_back(std::move(connection));
+  }
+}
+
+bool StatusListener::Serve(Connection* connection) try {
+  if (connection->answered && !connection->closing) return Write(connection);
+  return Read(connection);
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+bool StatusListener::Read(Connection* connection) {
+  char buffer[4096];
+  const ssize_t got = recv(connection->fd, buffer, sizeof(buffer), 0);
+  if (got < 0) return WouldBlock();
+  if (got == 0) return false;
+  if (connection->closing) return true;  // what comes after the request is of no interest
+  connection->in.append(buffer, static_cast<size_t>(got));
+  const std::optional<HttpRequest> request = ParseRequest(connection->in);
+  if (!request) return true;
+  connection->in.clear();
+  connection->out = Serialized(site_.Answer(*request), request->method != "HEAD");
+  connection->answered = true;
+  connection->end = Clock::Real().Now() + kAnswerTime;
+  return Write(connection);
+}
+
+bool StatusListener::Write(Connection* connection) {
+  while (connection->sent < connection->out.size()) {
+    const ssize_t put = send(connection->fd, connection->out.data() + connection->sent,
+                             connection->out.size() - connection->sent, MSG_NOSIGNAL);
+    if (put < 0) return WouldBlock();
+    connection->sent += static_cast<size_t>(put);
+  }
+  // Closing at once would throw away what the client has not read, if it has sent more than its request.
+  shutdown(connection->fd, SHUT_WR);
+  connection->closing = true;
+  return true;
+}
 
 }  // namespace vicinal::server

@@ -74,13 +74,20 @@ std::string LatencySection(const StatusSource& source) {
   return absl::StrCat("<h2>Latency since the start</h2>\n", table.Text("No call has ended yet."));
 }
 
+// " (16 features each)", of edges that have any.
+std::string EdgeFeaturesText(int64_t width) {
+  return width == 0 ? std::string()
+                    : absl::StrCat(" (", CountText(width), width == 1 ? " feature" : " features", " each)");
+}
+
 std::string GraphsSection(const std::vector<GraphResource>& graphs) {
   HtmlTable table({"graph", "state", "version", "nodes", "edges", "order", "feature sets", "memory", ""});
   for (const GraphResource& graph : graphs) {
     const bool serves = graph.serving.has_value();
     table.AddLinked("/graphs/" + Escaped(graph.name),
                     {graph.name, StateText(graph.state), serves ? absl::StrCat(graph.serving->version) : "-",
-                     CountText(graph.node_count), CountText(graph.edge_count),
+                     CountText(graph.node_count),
+                     CountText(graph.edge_count) + EdgeFeaturesText(serves ? graph.serving->edge_feature_width : 0),
                      serves ? std::string(ToString(graph.serving->order)) : "-",
                      CountText(static_cast<int64_t>(graph.feature_sets.size())),
                      serves ? BytesText(graph.serving->size_bytes) : "-",
@@ -92,13 +99,14 @@ std::string GraphsSection(const std::vector<GraphResource>& graphs) {
 }
 
 std::string ModelsSection(const std::vector<ModelResource>& models) {
-  HtmlTable table({"model", "version", "features", "classes", "layers", "parameters", "memory"});
+  HtmlTable table({"model", "version", "features", "features of edges", "classes", "layers", "parameters", "memory"});
   for (const ModelResource& model : models) {
     std::string layers;
     for (const LayerInfo& layer : model.layers) absl::StrAppend(&layers, layers.empty() ? "" : ", ", layer.type);
     constexpr size_t kLongest = 200;
     if (layers.size() > kLongest) layers = layers.substr(0, kLongest) + "...";
-    table.Add({model.name, absl::StrCat(model.version), CountText(model.feature_count), CountText(model.class_count),
+    table.Add({model.name, absl::StrCat(model.version), CountText(model.feature_count),
+               model.edge_feature_width == 0 ? "-" : CountText(model.edge_feature_width), CountText(model.class_count),
                layers, CountText(model.parameter_count), BytesText(model.size_bytes)});
   }
   return absl::StrCat("<h2>Models</h2>\n", table.Text("There is no model."));
@@ -113,7 +121,8 @@ std::string ProfileSection(const GraphResource& graph) {
   };
   table.Add({"version", absl::StrCat(serving.version)});
   table.Add({"nodes", CountText(graph.node_count)});
-  table.Add({"edges", absl::StrCat(CountText(graph.edge_count), serving.weighted ? ", with weights" : "")});
+  table.Add({"edges", absl::StrCat(CountText(graph.edge_count), EdgeFeaturesText(serving.edge_feature_width),
+                                   serving.weighted ? ", with weights" : "")});
   table.Add(
       {"mean, largest in-degree", absl::StrFormat("%.2f, %s", profile.mean_degree, CountText(profile.max_degree))});
   table.Add({"isolated nodes", CountText(profile.isolated_nodes)});
@@ -165,7 +174,8 @@ std::string KernelsSection(const TuningReport& report) {
                choice != nullptr ? SecondsText(choice->measured_seconds) : "-",
                record.gain > 0 ? absl::StrFormat("%.2f", record.gain) : "-", CountText(record.uses), record.note});
   }
-  return absl::StrCat("<h2>Kernels</h2>\n", table.Text("No plan has run on this graph yet."));
+  return absl::StrCat("<h2>Kernels</h2>\n",
+                      table.Text("Nothing has been tuned on this graph: all its work runs with default kernels."));
 }
 
 std::string FeatureSetsSection(const GraphResource& graph) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/status/site.h"
 
+#include <algorithm>
 #include <new>
 #include <optional>
 
@@ -40,40 +41,25 @@ std::string SetCookie(const std::string& id, const char* more) {
   return absl::StrCat(kCookie, "=", id, "; Path=/; HttpOnly; SameSite=Strict", more);
 }
 
-int HexDigitOf(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 // Of application/x-www-form-urlencoded. Nothing: there is no such field, or it is not encoded so.
 std::optional<std::string> FormField(const std::string& body, absl::string_view name) {
   for (const absl::string_view one : absl::StrSplit(body, '&')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(one, absl::MaxSplits('=', 1));
     if (parts.first != name) continue;
-    std::string value;
-    for (size_t i = 0; i < parts.second.size(); ++i) {
-      const char c = parts.second[i];
-      if (c != '%') {
-        value += c == '+' ? ' ' : c;
-        continue;
-      }
-      if (i + 2 >= parts.second.size()) return std::nullopt;
-      const int high = HexDigitOf(parts.second[i + 1]), low = HexDigitOf(parts.second[i + 2]);
-      if (high < 0 || low < 0) return std::nullopt;
-      value += static_cast<char>(16 * high + low);
-      i += 2;
-    }
-    return value;
+    return PercentDecoded({parts.second.data(), parts.second.size()}, /*plus_is_blank=*/true);
   }
   return std::nullopt;
 }
 
-// The host of "HOST", "HOST:PORT", "[V6]:PORT".
+// The host of "HOST", "HOST:PORT", "[V6]", "[V6]:PORT". Empty: it is something else.
 std::string HostOf(const std::string& header) {
-  if (!header.empty() && header.front() == '[') return header.substr(0, header.find(']') + 1);
-  return header.substr(0, header.find(':'));
+  const bool bracketed = !header.empty() && header.front() == '[';
+  const size_t bracket = bracketed ? header.find(']') : 0;
+  if (bracket == std::string::npos) return {};
+  const size_t end = bracketed ? bracket + 1 : std::min(header.find(':'), header.size());
+  if (end == header.size()) return header;
+  const bool port = header[end] == ':' && header.find_first_not_of("0123456789", end + 1) == std::string::npos;
+  return port ? header.substr(0, end) : std::string();
 }
 
 }  // namespace
@@ -106,11 +92,14 @@ HttpResponse StatusSite::SignIn(const HttpRequest& request) {
 }
 
 HttpResponse StatusSite::Dispatch(const HttpRequest& request) {
+  if (request.refused != 0) return PlainPage(request.refused, "Refused", "This server cannot read that request.");
   if (loopback_only_ && !IsLoopback(HostOf(request.host))) {
     return PlainPage(421, "Wrong name", "This page is for this machine only: open it as localhost.");
   }
-  if (request.body.size() > kMostFormBytes) return PlainPage(413, "Too large", "The request is too large.");
-  if (request.method == "GET" && request.path == "/style.css") {
+  if (request.path.empty() || request.path.front() != '/')
+    return PlainPage(400, "Refused", "There can be no such address.");
+  const bool reads = request.method == "GET" || request.method == "HEAD";
+  if (reads && request.path == "/style.css") {
     HttpResponse response;
     response.content_type = "text/css; charset=utf-8";
     response.body = StyleSheet();
@@ -124,7 +113,11 @@ HttpResponse StatusSite::Dispatch(const HttpRequest& request) {
     response.headers.emplace_back("Set-Cookie", SetCookie("", "; Max-Age=0"));
     return response;
   }
-  if (request.method != "GET") return PlainPage(405, "Refused", "This page only shows.");
+  if (!reads) {
+    HttpResponse response = PlainPage(405, "Refused", "This page only shows.");
+    response.headers.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
   const std::optional<std::string> session = sessions_.Find(id);
   const bool known = MaySee(session.value_or(""));
   if (request.path == "/login") {

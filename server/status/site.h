@@ -6,33 +6,14 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/base/clock.h"
 #include "server/auth.h"
+#include "server/status/http.h"
 #include "server/status/pages.h"
 #include "server/status/sessions.h"
 
 namespace vicinal::server {
-
-struct HttpRequest {
-  std::string method;  // "GET"
-  std::string path;    // decoded, without the query
-  std::string host;    // the header, or empty
-  std::string cookie;  // likewise
-  std::string origin;  // likewise
-  std::string body;
-};
-
-struct HttpResponse {
-  int code = 200;
-  std::string content_type = "text/html; charset=utf-8";
-  std::vector<std::pair<std::string, std::string>> headers;  // besides content type and length
-  std::string body;
-};
-
-// Bytes of a request's body; more is 413.
-inline constexpr size_t kMostFormBytes = 8192;
 
 // Thread-safe.
 class StatusSite {

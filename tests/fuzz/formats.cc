@@ -15,6 +15,7 @@
 #include "proto/tls/certificates.h"
 #include "server/principals.h"
 #include "server/read_token_file.h"
+#include "server/status/http.h"
 #include "tests/fuzz/target.h"
 
 namespace vicinal::fuzz {
@@ -145,6 +146,23 @@ void TokenFile(std::string_view input) {
   FUZZ_CHECK(input.find(*token) != std::string_view::npos, *token);
 }
 
+// A request does not depend on what comes after it.
+void HttpBytes(std::string_view input) {
+  const auto request = server::ParseRequest(input);
+  if (!request) {
+    FUZZ_CHECK(input.size() < server::kMostHeadBytes + server::kMostFormBytes, "waits for more than is allowed");
+    return;
+  }
+  if (request->refused != 0) {
+    FUZZ_CHECK(request->refused >= 400 && request->refused < 600, std::to_string(request->refused));
+    return;
+  }
+  FUZZ_CHECK(!request->method.empty() && request->path.find('\0') == std::string::npos, request->path);
+  FUZZ_CHECK(request->body.size() <= server::kMostFormBytes, "body");
+  const auto longer = server::ParseRequest(std::string(input) + "GET / HTTP/1.1\r\n");
+  FUZZ_CHECK(longer && longer->path == request->path && longer->body == request->body, request->path);
+}
+
 // What was read and written reads the same.
 void PrincipalsFile(std::string_view input) {
   const auto principals = server::ParsePrincipals(input);
@@ -182,6 +200,7 @@ std::vector<Target> FormatTargets() {
           {"ids_file", "ids_file", IdsFile},
           {"token_file", "token_file", TokenFile},
           {"principals_file", "principals_file", PrincipalsFile},
+          {"http_request", "http_request", HttpBytes},
           {"certificate", "certificate", CertificateDer}};
 }
 

@@ -186,6 +186,7 @@ def run_one(attack, where, scale, seconds, token=None, rate=100):
         server = ServerProcess(*flags, *(certificates.flags if certificates else ()))
         server.__enter__()
         process = server.process
+        stack.callback(process.kill)  # where what follows is cut off; it has ended otherwise
         with contextlib.ExitStack() as inner:
             limited = inner.enter_context(memory_limit(process.pid))
             target, way, edge = open_way(where, server, certificates, token, inner)
@@ -258,12 +259,12 @@ def main():
             row = run_one(attack, where, arguments.scale, arguments.seconds, TOKEN if arguments.token else None, arguments.rate)
             print(line_of(row), flush=True)
             rows.append(row)
+            if arguments.json:  # after each, so that what was measured stays if the rest is cut off
+                with open(arguments.json, "w", encoding="utf-8") as file:
+                    json.dump({"rows": rows}, file, indent=1)
             unharmed = row["lives"] and row["failed"] == 0 and row["recovered_s"] is not None and row["recovered_s"] < 10
             if where == "edge" and not unharmed:
                 wrong.append(row)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows}, file, indent=1)
     for row in wrong if arguments.check else ():
         print("not unharmed:", row, file=sys.stderr)
     return 1 if arguments.check and wrong else 0

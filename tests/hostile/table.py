@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -47,13 +48,13 @@ def start(command, cores, output):
 
 
 def attack_all(arguments, folder):
-    """{way: (rows, what was printed)}."""
+    """{way: its rows, or how it failed}."""
     cores = sorted(os.sched_getaffinity(0))
     share = len(cores) // len(WAYS)
     apart = share >= CORES_EACH
     if not apart:
         print(f"{len(cores)} cores: the ways run one after another", file=sys.stderr)
-    running, done = [], {}
+    running, done, cut = [], {}, set()
     for index, (where, more) in enumerate(WAYS):
         name = " ".join((where, *more))
         paths = [os.path.join(folder, f"{index}.{end}") for end in ("json", "txt")]
@@ -64,19 +65,33 @@ def attack_all(arguments, folder):
                 command += ["--attack", attack]
             process = start(command, cores[index * share:(index + 1) * share] if apart else (), output)
         running.append((name, process, paths))
-        if not apart:
-            process.wait()
+        if not apart and not ends(process, arguments.end):
+            cut.add(name)
     for name, process, (rows, text) in running:
-        status = process.wait()
+        if not ends(process, arguments.end):
+            cut.add(name)
         with open(text, encoding="utf-8") as file:
             printed = file.read()
-        if status != 0 or not os.path.exists(rows):
+        print(printed, file=sys.stderr)
+        if process.returncode != 0 and name not in cut:
             done[name] = {"failed": printed[-2000:]}
             continue
-        with open(rows, encoding="utf-8") as file:
-            done[name] = {"rows": json.load(file)["rows"]}
-        print(printed, file=sys.stderr)
+        done[name] = {"cut_off": name in cut, "rows": []}
+        if os.path.exists(rows):
+            with open(rows, encoding="utf-8") as file:
+                done[name].update(json.load(file))
     return done
+
+
+def ends(process, end):
+    """Whether it ends by itself until then; otherwise it is asked to, so that it ends its servers."""
+    try:
+        process.wait(timeout=max(0.0, end - time.monotonic()))
+        return True
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+        return False
 
 
 def latency(arguments, folder):
@@ -97,7 +112,7 @@ def summary(ways):
         if not rows:
             continue
         ratio, of = max((row["p99_during_ms"] / max(row["p99_before_ms"], 1e-3), row["attack"]) for row in rows)
-        out[name] = {"attacks": len(rows), "ended": [row["attack"] for row in rows if not row["lives"]],
+        out[name] = {"attacks": len(rows), "cut_off": result["cut_off"], "ended": [row["attack"] for row in rows if not row["lives"]],
                      "largest_p99_ratio": round(ratio, 2), "of": of, "largest_p99_during_ms": round(max(row["p99_during_ms"] for row in rows), 2),
                      "largest_peak_mib": max(row["peak_mib"] or 0 for row in rows), "largest_edge_mib": max(row["edge_mib"] or 0 for row in rows),
                      "failed_calls": sum(row["failed"] for row in rows),
@@ -112,6 +127,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
     parser.add_argument("--rate", type=float, default=400, help="calls per second of the honest clients, at most")
     parser.add_argument("--turns", type=int, default=3, help="of the latencies; 0: none")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds after which the attacks are cut off")
     parser.add_argument("--attack", action="append", help="these only")
     parser.add_argument("--json", metavar="FILE", help="instead of the standard output")
     arguments = parser.parse_args()
@@ -119,6 +135,7 @@ def main():
         print("missing: " + ", ".join(lacking), file=sys.stderr)
         return 2
     begin = time.monotonic()
+    arguments.end = begin + arguments.limit
     with tempfile.TemporaryDirectory(prefix="vicinal-table-") as folder:
         ways = attack_all(arguments, folder)
         latencies = latency(arguments, folder) if arguments.turns > 0 else None

@@ -3,15 +3,19 @@
 """The status page of a real server, over a real socket: signing in, what is shown, what is refused. BrowserTest opens it in a headless
 Chromium, and skips without one; VICINAL_SCREENSHOTS=FOLDER keeps its pictures."""
 
+import contextlib
 import html.parser
 import http.client
 import os
 import re
+import select
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import urllib.parse
 
@@ -71,7 +75,7 @@ class PageTest(unittest.TestCase):
         fill(cls.server, *cls.admin)
 
     def ask(self, method, path, body=None, **headers):
-        connection = http.client.HTTPConnection(self.server.status, timeout=10)
+        connection = http.client.HTTPConnection(self.server.status, timeout=30)
         self.addCleanup(connection.close)
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         reply = connection.getresponse()
@@ -124,6 +128,49 @@ class PageTest(unittest.TestCase):
             reply = self.ask("GET", path, Cookie=cookie)
             self.assertIn(reply.status, (400, 404), path)
             self.assertNotIn("<script", reply.text)
+
+    def raw(self, request):
+        """All that is answered, until the connection is closed."""
+        host, port = self.server.status.split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as sock:
+            sock.sendall(request)
+            return b"".join(iter(lambda: sock.recv(65536), b""))
+
+    def test_head_has_no_body_and_options_allow_nobody(self):
+        head, _, body = self.raw(b"HEAD /login HTTP/1.1\r\nHost: localhost\r\n\r\n").partition(b"\r\n\r\n")
+        self.assertIn(b" 200 ", head)
+        self.assertNotIn(b"Content-Length: 0", head)
+        self.assertEqual(body, b"")
+        asked = b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example.com\r\nAccess-Control-Request-Method: GET\r\n\r\n"
+        reply = self.raw(asked)
+        self.assertIn(b" 405 ", reply.partition(b"\r\n")[0])
+        self.assertNotIn(b"Access-Control", reply)
+        self.assertIn(b"Content-Security-Policy", reply)
+
+    def test_a_name_is_not_cut_at_a_nul(self):
+        self.assertEqual(self.ask("GET", "/graphs/cora%00x", Cookie=self.sign_in()).status, 400)
+
+    def test_slow_connections_end_and_keep_others_waiting_for_seconds_only(self):
+        host, port = self.server.status.split(":")
+        heads = (b"", b"GET / HTTP/1.1\r\nX: ", b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000\r\n\r\n")
+        slow = [socket.create_connection((host, int(port)), timeout=20) for _ in range(36)]
+        for number, sock in enumerate(slow):
+            self.addCleanup(sock.close)
+            sock.sendall(heads[number % len(heads)])
+        begin = time.monotonic()
+        answered = {}
+        other = threading.Thread(target=lambda: answered.update(status=self.ask("GET", "/login").status))
+        other.start()
+        left = list(slow)
+        while left and time.monotonic() < begin + 30:  # each has a byte more to say five times a second, until it is ended
+            readable, _, _ = select.select(left, [], [], 0.2)
+            left = [sock for sock in left if sock not in readable]
+            for sock in left:
+                with contextlib.suppress(OSError):
+                    sock.sendall(b"x")
+        other.join()
+        self.assertEqual((left, answered), ([], {"status": 200}))
+        self.assertLess(time.monotonic() - begin, 20)
 
     def test_signing_out_ends_the_session(self):
         cookie = self.sign_in()

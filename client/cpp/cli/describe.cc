@@ -14,6 +14,9 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
+// Of edges' features; most have none.
+std::string WidthOrDash(int64_t width) { return width == 0 ? "-" : absl::StrCat(width); }
+
 std::string OrderOf(const v1::Graph& graph) {
   std::string asked = v1::Reorder_Name(graph.reorder());
   const std::string prefix = "REORDER_";
@@ -101,13 +104,13 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
     out << "no graphs\n";
     return;
   }
-  Table table({"graph", "version", "state", "nodes", "edges", "order", "memory", "feature sets"});
+  Table table({"graph", "version", "state", "nodes", "edges", "edge features", "order", "memory", "feature sets"});
   for (const v1::Graph& graph : graphs) {
     std::vector<std::string> sets;
     for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
     table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
-               absl::StrCat(graph.edge_count()), graph.order(), FormatBytes(graph.size_bytes()),
-               absl::StrJoin(sets, ", ")});
+               absl::StrCat(graph.edge_count()), WidthOrDash(graph.edge_feature_width()), graph.order(),
+               FormatBytes(graph.size_bytes()), absl::StrJoin(sets, ", ")});
   }
   table.Print(out);
 }
@@ -154,11 +157,12 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
     out << "no models\n";
     return;
   }
-  Table table({"model", "version", "features", "classes", "of", "weights", "memory"});
+  Table table({"model", "version", "features", "edge features", "classes", "of", "weights", "memory"});
   for (const v1::Model& model : models) {
     table.Add({model.name(), absl::StrCat(model.version()), absl::StrCat(model.feature_count()),
-               absl::StrCat(model.class_count()), model.graph_level() ? "graphs" : "nodes",
-               absl::StrCat(model.parameter_count()), FormatBytes(model.size_bytes())});
+               WidthOrDash(model.edge_feature_width()), absl::StrCat(model.class_count()),
+               model.graph_level() ? "graphs" : "nodes", absl::StrCat(model.parameter_count()),
+               FormatBytes(model.size_bytes())});
   }
   table.Print(out);
 }

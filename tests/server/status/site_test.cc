@@ -111,7 +111,12 @@ TEST_F(StatusSiteTest, PagesOfOthersCanNeitherReadItNorSignIn) {
   auth_.Replace({});
   host_ = "evil.example.com:8503";
   EXPECT_EQ(Ask("GET", "/").code, 421) << "a name that was made to resolve to this machine";
-  for (const char* const host : {"localhost", "127.0.0.1:8503", "[::1]:8503"}) {
+  for (const char* const host : {"localhost:evil.example.com", "[::1].evil.example.com", "[::1", "[::1]8503",
+                                 "127.0.0.1@evil.example.com", ""}) {
+    host_ = host;
+    EXPECT_EQ(Ask("GET", "/").code, 421) << host;
+  }
+  for (const char* const host : {"localhost", "127.0.0.1:8503", "[::1]:8503", "[::1]", "localhost:"}) {
     host_ = host;
     EXPECT_EQ(Ask("GET", "/").code, 200) << host;
   }
@@ -135,8 +140,11 @@ TEST_F(StatusSiteTest, EveryAnswerHasThePolicy) {
     EXPECT_EQ(HeaderOf(response, "Cache-Control"), "no-store");
     EXPECT_THAT(response.body, Not(HasSubstr("<script")));
   }
-  EXPECT_EQ(Ask("DELETE", "/").code, 405);
-  EXPECT_EQ(Ask("POST", "/login", std::string(kMostFormBytes + 1, 'a')).code, 413);
+  const HttpResponse refused = Ask("DELETE", "/");
+  EXPECT_EQ(refused.code, 405);
+  EXPECT_EQ(HeaderOf(refused, "Allow"), "GET, HEAD");
+  EXPECT_EQ(Ask("HEAD", "/login").code, 200);
+  EXPECT_EQ(Ask("GET", "").code, 400);
 }
 
 TEST_F(StatusSiteTest, NothingFromOutsideBecomesMarkup) {
