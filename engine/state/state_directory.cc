@@ -256,7 +256,7 @@ StatusOr<LockHolder> StateDirectory::ReadHolder() const {
   return *holder;
 }
 
-Status StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
+StatusOr<std::string> StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   const std::string target = "quarantine/" + std::string(ToString(id.store)) + "-" + std::to_string(id.version) + "-" +
@@ -271,7 +271,8 @@ Status StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
   VICINAL_RETURN_IF_ERROR(files_->Rename(path, target + "/data"));
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(target));
-  return files_->SyncDirectory(ParentOf(path));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(ParentOf(path)));
+  return target;
 }
 
 }  // namespace vicinal::state

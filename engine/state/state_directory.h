@@ -139,8 +139,9 @@ class StateDirectory {
   Status PutRecent(const std::vector<std::string>& graphs);
   StatusOr<std::vector<std::string>> GetRecent() const;
 
-  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
-  Status Quarantine(const VersionId& id, const Status& reason);
+  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason. Returns
+  // the directory of both. NOT_FOUND: nothing of that version is there.
+  StatusOr<std::string> Quarantine(const VersionId& id, const Status& reason);
   // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their
   // directory changed within `grace`. Leaves versions that are being written, and files this product does not write.
   StatusOr<SweepReport> Sweep(std::chrono::seconds grace);
