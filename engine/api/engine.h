@@ -68,7 +68,7 @@ struct EngineOptions {
   std::chrono::milliseconds follow_period{250};  // how often a replica looks for changes
   // After which versions that found no space in state_dir are written again, at first.
   std::chrono::milliseconds state_retry_period{5000};
-  std::string state_address;     // where clients reach this server; for the lock file, which people read
+  std::string state_address;     // where clients reach this server, for replicas; empty: see Advertise
   const Clock* clock = nullptr;  // null: the real one
   StatsSink* stats = nullptr;    // null: none; must outlive the engine
   Logger* logger = nullptr;      // null: none; must outlive the engine
@@ -188,6 +188,13 @@ class Engine {
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.
   virtual bool Drain(MonotonicTime deadline) = 0;
 };
+
+  // Where clients reach this server, once that is known: replicas of its state directory tell it to those who upload
+  // there. No effect without such a directory or on a replica. Errors of the file system.
+  virtual Status Advertise(const std::string& address) {
+    (void)address;
+    return OkStatus();
+  }
 
 }  // namespace vicinal
 

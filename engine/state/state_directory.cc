@@ -115,6 +115,13 @@ Status StateDirectory::TakeLock() {
                    "the state directory is in use by " + who + "; stop it, or open the directory read-only", named);
 }
 
+Status StateDirectory::SetAddress(const std::string& address) {
+  VICINAL_CHECK(!options_.read_only);
+  LockHolder holder = options_.holder;
+  holder.address = address;
+  return lock_->SetHolder(HolderText(holder));
+}
+
 Status StateDirectory::Initialize(bool format_exists) {
   // What an earlier process made and did not sync comes first: FORMAT before VERSIONS before INCARNATION.
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));

@@ -85,6 +85,8 @@ class StateDirectory {
   const std::string& incarnation() const { return incarnation_; }       // a UUID
   const std::vector<std::string>& repairs() const { return repairs_; }  // what Open repaired, for the log
   StatusOr<LockHolder> ReadHolder() const;                              // NOT_FOUND: there never was one
+  // What the lock file says from now on of where uploads go. Of writers.
+  Status SetAddress(const std::string& address);
   // DATA_LOSS or NOT_FOUND: what a writer that opens the directory would repair, in each file.
   Status CheckIncarnation() const;
   Status CheckReservations() const;

@@ -200,6 +200,9 @@ TEST_F(StateDirectoryTest, ASecondWriterNamesTheHolder) {
   EXPECT_EQ(DetailOf(second)->metadata.at("pid"), "42");
   const auto reader = Open(true);
   EXPECT_EQ(reader->ReadHolder()->address, "host1:50051");
+  ASSERT_TRUE(directory->SetAddress("host1:8500").ok());
+  EXPECT_EQ(reader->ReadHolder()->address, "host1:8500");
+  EXPECT_EQ(reader->ReadHolder()->pid, 42);
   directory.reset();
   EXPECT_TRUE(TryOpen().ok());
 }
