@@ -83,7 +83,8 @@ class Engine {
 
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
   // CPU and logs so. Errors of StateDirectory::Open for state_dir. INVALID_ARGUMENT
-  // (BAD_SCRATCH_DIR): scratch_dir is a state directory. FAILED_PRECONDITION (STATE_LOCKED): another engine has it.
+  // (BAD_SCRATCH_DIR): scratch_dir is a state directory, or lies in one. FAILED_PRECONDITION (STATE_LOCKED): another
+  // engine has it.
   static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -187,7 +188,6 @@ class Engine {
 
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.
   virtual bool Drain(MonotonicTime deadline) = 0;
-};
 
   // Where clients reach this server, once that is known: replicas of its state directory tell it to those who upload
   // there. No effect without such a directory or on a replica. Errors of the file system.
@@ -195,6 +195,7 @@ class Engine {
     (void)address;
     return OkStatus();
   }
+};
 
 }  // namespace vicinal
 
