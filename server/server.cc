@@ -299,7 +299,7 @@ bool Server::Impl::IsLoaded() const {
   if (config.ready_when == ReadyWhen::kAll) return false;
   const std::vector<GraphResource> graphs = engine->ListGraphs();
   return std::any_of(graphs.begin(), graphs.end(),
-                     [](const GraphResource& graph) { return graph.serving.has_value(); });
+                     [](const GraphResource& graph) { return graph.serving && graph.serving->resident; });
 }
 
 void Server::Impl::BecomeReady() {
