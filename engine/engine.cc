@@ -253,6 +253,10 @@ class EngineImpl final : public Engine {
   bool loaded() const override { return durable_ == nullptr || durable_->loaded(); }
   bool durable() const override { return durable_ != nullptr; }
   std::string incarnation() const override { return incarnation_; }
+  Status Advertise(const std::string& address) override {
+    if (state_ == nullptr || options_.state_read_only) return OkStatus();
+    return state_->directory().SetAddress(address);
+  }
   bool Drain(MonotonicTime deadline) override {
     if (durable_ != nullptr) durable_->loader().Stop();
     const bool drained = executor_.Drain(deadline);

@@ -118,6 +118,13 @@ Status CheckDurations(const Config& config) {
   return OkStatus();
 }
 
+Status CheckAdvertised(const std::string& address) {
+  if (address.empty()) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(const auto parts, SplitAddress(address, "advertise_address"));
+  if (parts.second != 0) return OkStatus();
+  return BadFlag("advertise_address", absl::StrCat("'", address, "' has port 0, which nobody can call"));
+}
+
 Status CheckTls(const Config& config) {
   if (config.tls_cert_file.empty() != config.tls_key_file.empty()) {
     const char* const missing = config.tls_cert_file.empty() ? "tls_cert_file" : "tls_key_file";
@@ -307,6 +314,7 @@ Status CheckConfig(const Config& config) {
   if (config.threads < 0 || config.threads > 4096) return BadFlag("threads", "must be within 0..4096");
   VICINAL_RETURN_IF_ERROR(CheckDurations(config));
   VICINAL_RETURN_IF_ERROR(CheckRanges(config.limits));
+  VICINAL_RETURN_IF_ERROR(CheckAdvertised(config.advertise_address));
   VICINAL_RETURN_IF_ERROR(CheckTls(config));
   return CheckWhoMayCall(config, host);
 }

@@ -69,7 +69,7 @@ ABSL_FLAG(
     "missing. Empty: they are forgotten with a restart.");
 ABSL_FLAG(std::string, advertise_address, "",
           "Where clients reach this server, HOST:PORT: what replicas of its --state_dir tell those who upload there. "
-          "Empty: --grpc_listen.");
+          "Empty: as it listens.");
 ABSL_FLAG(
     std::string, ready_when, "all",
     "When a server that loads graphs from --state_dir becomes ready: all (of them are loaded) or any (one serves).");

@@ -79,7 +79,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.state_dir = config.state_dir;
   options.state_read_only = config.state_read_only;
   options.scratch_dir = config.scratch_dir;
-  options.state_address = config.advertise_address.empty() ? config.grpc_listen : config.advertise_address;
+  options.state_address = config.advertise_address;  // else as it listens: its port is not known yet
   options.clock = clock;
   options.stats = metrics;
   options.logger = log;
@@ -247,6 +247,13 @@ Status Server::Impl::ListenForCalls() {
   rpc_in_use.store(rpc.get());
   grpc_address = rpc->address();
   health_address = rpc->health_address();
+  if (config.advertise_address.empty() && !config.grpc_listen.empty()) {
+    const Status told = engine->Advertise(grpc_address);
+    if (!told.ok()) {
+      log.Log(LogLevel::kWarning, "address not written to the state directory: replicas cannot name this server",
+              {{"error", std::string(told.message())}});
+    }
+  }
   return OkStatus();
 }
 
@@ -292,7 +299,7 @@ bool Server::Impl::IsLoaded() const {
   if (config.ready_when == ReadyWhen::kAll) return false;
   const std::vector<GraphResource> graphs = engine->ListGraphs();
   return std::any_of(graphs.begin(), graphs.end(),
-                     [](const GraphResource& graph) { return graph.serving.has_value(); });
+                     [](const GraphResource& graph) { return graph.serving && graph.serving->resident; });
 }
 
 void Server::Impl::BecomeReady() {

@@ -68,7 +68,7 @@ struct EngineOptions {
   std::chrono::milliseconds follow_period{250};  // how often a replica looks for changes
   // After which versions that found no space in state_dir are written again, at first.
   std::chrono::milliseconds state_retry_period{5000};
-  std::string state_address;     // where clients reach this server; for the lock file, which people read
+  std::string state_address;     // where clients reach this server, for replicas; empty: see Advertise
   const Clock* clock = nullptr;  // null: the real one
   StatsSink* stats = nullptr;    // null: none; must outlive the engine
   Logger* logger = nullptr;      // null: none; must outlive the engine
@@ -83,7 +83,8 @@ class Engine {
 
   // FAILED_PRECONDITION: the device that was asked for is not there. With "auto" and no usable backend it runs on the
   // CPU and logs so. Errors of StateDirectory::Open for state_dir. INVALID_ARGUMENT
-  // (BAD_SCRATCH_DIR): scratch_dir is a state directory. FAILED_PRECONDITION (STATE_LOCKED): another engine has it.
+  // (BAD_SCRATCH_DIR): scratch_dir is a state directory, or lies in one. FAILED_PRECONDITION (STATE_LOCKED): another
+  // engine has it.
   static StatusOr<std::unique_ptr<Engine>> Create(const EngineOptions& options);
   virtual ~Engine() = default;
 
@@ -187,6 +188,13 @@ class Engine {
 
   // Refuses new inference, lets what is queued finish; false when `deadline` came first.
   virtual bool Drain(MonotonicTime deadline) = 0;
+
+  // Where clients reach this server, once that is known: replicas of its state directory tell it to those who upload
+  // there. No effect without such a directory or on a replica. Errors of the file system.
+  virtual Status Advertise(const std::string& address) {
+    (void)address;
+    return OkStatus();
+  }
 };
 
 }  // namespace vicinal

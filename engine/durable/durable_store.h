@@ -159,7 +159,10 @@ class DurableStore {
   void WriteRecent();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
-  std::vector<std::string> LoadOrder(const std::map<std::string, state::Manifest>& graphs) const;
+  // `graphs`: the latest version of each name.
+  std::vector<std::string> LoadOrder(const std::map<std::string, state::VersionId>& graphs) const;
+  // The latest of these versions of one model, which rise, that is not damaged.
+  void LoadLatestModel(const std::vector<state::Manifest>& versions);
   Status LoadModel(const state::Manifest& manifest);
   // Logs `error`; what is damaged is moved aside.
   void CannotLoad(const state::VersionId& id, const Status& error);

@@ -138,7 +138,8 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::stri
   const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
   if (status.ok() && status->failed_version >= latest.version) return;  // it will not change
   const int64_t version = status.ok() ? ServingVersion(*status) : 0;
-  if (status.ok() && status->graph != nullptr) {
+  const bool failed = status.ok() && version == 0;  // nothing of that name serves, but the name is taken
+  if (failed || (status.ok() && status->graph != nullptr)) {
     if (version == latest.version) return FollowFeatures(*status, sets, pool);
     if (version < latest.version) {
       const Status adopted = loader_.Adopt(latest, pool);
@@ -148,7 +149,9 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::stri
   }
   const bool is_known = version == latest.version && HasSets(*status->stored, sets);
   if (is_known) return;
-  const StatusOr<StoredGraph> stored = DescribeOnDisk(*parts_.directory, latest);
+  StatusOr<StoredGraph> stored = DescribeOnDisk(*parts_.directory, latest);
+  // Where no other version is known, requests are told what is wrong with this one.
+  if (stored.status().code() == StatusCode::kDataLoss && version == 0) stored = DescribeUnread(latest);
   if (!stored.ok()) return CannotFollow(latest, stored.status());
   if (version != 0) return parts_.graphs->ReplaceStored(name, version, *stored);
   parts_.graphs->BeginLoad(name, *stored, parts_.clock->Now());

@@ -55,12 +55,17 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
 
 }  // namespace
 
-StoredGraph DescribeStored(const Manifest& graph, const std::vector<Manifest>& sets) {
+StoredGraph DescribeUnread(const VersionId& graph) {
   StoredGraph stored;
-  stored.serving.version = graph.id.version;
+  stored.serving.version = graph.version;
   stored.serving.resident = false;
+  return stored;
+}
+
+StoredGraph DescribeStored(const Manifest& graph, const std::vector<Manifest>& sets) {
+  StoredGraph stored = DescribeUnread(graph.id);
   const StatusOr<GraphMetadata> metadata = ParseGraphMetadata(graph);
-  if (!metadata.ok()) return stored;  // loading it will say why
+  if (!metadata.ok()) return stored;
   stored.serving = ServingOf(graph.id, *metadata);
   stored.node_count = metadata->node_count;
   stored.edge_count = metadata->edge_count;
@@ -212,7 +217,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
     if (loaded.ok()) {
-      parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets));
+      parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(
           LogLevel::kInfo, "graph loaded",
           {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
@@ -248,7 +253,7 @@ Status GraphLoader::Explained(const VersionId& id, const Status& error) const {
 
 Status GraphLoader::Adopt(const VersionId& graph, ThreadPool* pool) {
   VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(graph, /*evict=*/true, pool));
-  parts_.graphs->Adopt(std::move(loaded.graph), std::move(loaded.feature_sets));
+  parts_.graphs->Adopt(std::move(loaded.graph), std::move(loaded.feature_sets), std::move(loaded.lost));
   parts_.on_load();
   return OkStatus();
 }
@@ -268,25 +273,28 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, parts_.directory->ListGraph(id));
   for (const state::ListedProblem& problem : listing.problems) {
     if (problem.id == id) return problem.error;
-    if (problem.id) parts_.on_failure(*problem.id, problem.error);
   }
-  std::map<std::string, const Manifest*> sets;  // the latest version of each name; listed by id: versions rise
+  std::map<std::string, std::vector<const Manifest*>> sets;  // by name; listed by id: versions rise
   for (const Manifest& manifest : listing.published) {
-    if (manifest.id.store == Store::kFeatures) sets[manifest.id.name] = &manifest;
+    if (manifest.id.store == Store::kFeatures) sets[manifest.id.name].push_back(&manifest);
   }
   const Manifest& manifest = listing.published.front();
   VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(int64_t bytes, GraphBytesBound(manifest));
-  for (auto& [name, set] : sets) {
-    const StatusOr<int64_t> bound = FeatureBytesBound(*set, metadata.node_count, *parts_.device);
-    if (bound.ok()) bytes += *bound;  // else reading it says why
+  for (const auto& [name, versions] : sets) {
+    int64_t most = 0;
+    for (const Manifest* const set : versions) {
+      const StatusOr<int64_t> bound = FeatureBytesBound(*set, metadata.node_count, *parts_.device);
+      if (bound.ok()) most = std::max(most, *bound);  // else reading it says why
+    }
+    bytes += most;
   }
   ReserveOptions options;
   options.evict = evict;
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
                                                                       absl::StrCat("graph '", id.name, "'"), options));
   const auto prefetch_sets = [&] {
-    for (const auto& [name, set] : sets) PrefetchFeatures(*parts_.directory, *set);
+    for (const auto& [name, versions] : sets) PrefetchFeatures(*parts_.directory, *versions.back());
   };
   VICINAL_ASSIGN_OR_RETURN(const ReadGraphResult read,
                            ReadGraph(*parts_.directory, manifest, *parts_.device, pool, prefetch_sets));
@@ -300,16 +308,33 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   if (parts_.tuning != nullptr) parts_.tuning->Restore(*read.graph);
   Loaded loaded;
   loaded.graph = read.graph;
-  for (const auto& [name, set] : sets) {
-    StatusOr<FeatureSet> features = ReadSet(*set, read.graph->num_nodes(), &memory, pool);
-    if (features.status().code() == StatusCode::kResourceExhausted) return features.status();
-    if (features.ok()) {
-      loaded.feature_sets.push_back(*std::move(features));
-    } else {
-      parts_.on_failure(set->id, features.status());
-    }
+  for (const auto& [name, versions] : sets) {
+    VICINAL_RETURN_IF_ERROR(ReadLatestSet(versions, &memory, pool, &loaded));
+  }
+  for (const state::ListedProblem& problem : listing.problems) {
+    if (!problem.id) continue;
+    parts_.on_failure(*problem.id, problem.error);
+    loaded.lost[problem.id->name] = problem.error;
   }
   return loaded;
+}
+
+Status GraphLoader::ReadLatestSet(const std::vector<const Manifest*>& versions, Reservation* memory, ThreadPool* pool,
+                                  Loaded* loaded) {
+  const int64_t num_nodes = loaded->graph->num_nodes();
+  for (auto manifest = versions.rbegin(); manifest != versions.rend(); ++manifest) {
+    StatusOr<FeatureSet> features = ReadSet(**manifest, num_nodes, memory, pool);
+    if (features.status().code() == StatusCode::kResourceExhausted) return features.status();
+    if (features.ok()) {
+      loaded->feature_sets.push_back(*std::move(features));
+      break;
+    }
+    const VersionId& id = (*manifest)->id;
+    parts_.on_failure(id, features.status());
+    loaded->lost.try_emplace(id.name, features.status());
+    if (features.status().code() != StatusCode::kDataLoss) break;  // it may come back
+  }
+  return OkStatus();
 }
 
 StatusOr<FeatureSet> GraphLoader::ReadSet(const Manifest& manifest, int64_t num_nodes, Reservation* memory,

@@ -29,6 +29,8 @@ namespace vicinal::durable {
 
 // A graph version with its feature sets, as manifests describe them.
 StoredGraph DescribeStored(const state::Manifest& graph, const std::vector<state::Manifest>& sets);
+// One whose manifest cannot be read: loading it will say why.
+StoredGraph DescribeUnread(const state::VersionId& graph);
 
 // Thread-safe.
 class GraphLoader {
@@ -86,10 +88,14 @@ class GraphLoader {
   struct Loaded {
     std::shared_ptr<const PreparedGraph> graph;
     std::vector<FeatureSet> feature_sets;
+    std::map<std::string, Status> lost;  // feature sets that cannot be read, by name
   };
 
   void Loop();
   bool Next(std::string* name, bool* evict) VICINAL_REQUIRES(mutex_);
+  // Versions of one feature set, which rise: adds the latest that can be read, and why a later one cannot.
+  Status ReadLatestSet(const std::vector<const state::Manifest*>& versions, Reservation* memory, ThreadPool* pool,
+                       Loaded* loaded);
   Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
   StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,

@@ -18,45 +18,75 @@ using state::Manifest;
 using state::Store;
 using state::VersionId;
 
-std::string KeyOf(const std::string& graph, int64_t version) { return absl::StrCat(graph, "\n", version); }
+// What a start finds: the latest version of each graph, whether it can be read or not, and all that can.
+struct Found {
+  std::map<std::string, VersionId> graphs;
+  std::map<VersionId, Manifest> graph_manifests;
+  std::map<VersionId, std::vector<Manifest>> sets;      // of each graph version
+  std::map<std::string, std::vector<Manifest>> models;  // versions rise
+};
+
+Found FindIn(state::Listing listing) {
+  Found found;
+  const auto keep_latest = [&](const VersionId& id) {
+    const auto [latest, is_new] = found.graphs.try_emplace(id.name, id);
+    if (!is_new && latest->second.version < id.version) latest->second = id;
+  };
+  for (const state::ListedProblem& problem : listing.problems) {
+    if (problem.id && problem.id->store == Store::kGraphs) keep_latest(*problem.id);
+  }
+  for (Manifest& manifest : listing.published) {
+    const VersionId id = manifest.id;
+    if (id.store == Store::kGraphs) {
+      keep_latest(id);
+      found.graph_manifests.emplace(id, std::move(manifest));
+    } else if (id.store == Store::kModels) {
+      found.models[id.name].push_back(std::move(manifest));
+    } else {
+      found.sets[state::GraphOf(id)].push_back(std::move(manifest));
+    }
+  }
+  return found;
+}
+
+// Whether it is a version that will be loaded, or belongs to one: then the loader finds the problem again, and knows
+// what serves instead.
+bool IsFoundByLoader(const VersionId& id, const std::map<std::string, VersionId>& latest) {
+  if (id.store == Store::kModels) return false;
+  const VersionId graph = id.store == Store::kFeatures ? state::GraphOf(id) : id;
+  const auto found = latest.find(graph.name);
+  return found != latest.end() && found->second == graph;
+}
 
 }  // namespace
 
 Status DurableStore::Load() {
   VICINAL_ASSIGN_OR_RETURN(state::Listing listing, parts_.directory->List());
-  for (const state::ListedProblem& problem : listing.problems) {
-    if (problem.id) {
-      CannotLoad(*problem.id, problem.error);
-    } else {
+  const std::vector<state::ListedProblem> problems = listing.problems;
+  {
+    MutexLock lock(&mutex_);
+    for (const Manifest& manifest : listing.published) published_.insert(manifest.id);
+  }
+  Found found = FindIn(std::move(listing));
+  for (const state::ListedProblem& problem : problems) {
+    if (!problem.id) {
       parts_.logger->Log(LogLevel::kError, "state directory: cannot be read",
                          {{"path", problem.path}, {"error", std::string(problem.error.message())}});
+    } else if (!IsFoundByLoader(*problem.id, found.graphs)) {
+      CannotLoad(*problem.id, problem.error);
+      if (problem.id->store == Store::kModels) parts_.models->SetLost(problem.id->name, problem.error);
     }
   }
-  // The latest version of each name. Listed by id: versions of one name rise.
-  std::map<std::string, Manifest> graphs, models;
-  std::map<std::string, std::vector<Manifest>> sets;
-  for (Manifest& manifest : listing.published) {
-    {
-      MutexLock lock(&mutex_);
-      published_.insert(manifest.id);
-    }
-    const VersionId& id = manifest.id;
-    if (id.store == Store::kGraphs)
-      graphs[id.name] = std::move(manifest);
-    else if (id.store == Store::kModels)
-      models[id.name] = std::move(manifest);
-    else
-      sets[KeyOf(id.graph, id.graph_version)].push_back(std::move(manifest));
-  }
-  for (const auto& [name, manifest] : models) {
-    const Status loaded = LoadModel(manifest);
-    if (!loaded.ok()) CannotLoad(manifest.id, loaded);
-  }
-  const std::vector<std::string> order = LoadOrder(graphs);
+  for (const auto& [name, versions] : found.models) LoadLatestModel(versions);
+  const std::vector<std::string> order = LoadOrder(found.graphs);
   MonotonicTime last_use{};
   for (const std::string& name : order) {
-    const Manifest& manifest = graphs.at(name);
-    parts_.graphs->BeginLoad(name, DescribeStored(manifest, sets[KeyOf(name, manifest.id.version)]), last_use);
+    const VersionId& id = found.graphs.at(name);
+    const auto manifest = found.graph_manifests.find(id);
+    parts_.graphs->BeginLoad(
+        name,
+        manifest == found.graph_manifests.end() ? DescribeUnread(id) : DescribeStored(manifest->second, found.sets[id]),
+        last_use);
     last_use -= Nanoseconds(1);
   }
   {
@@ -68,17 +98,27 @@ Status DurableStore::Load() {
 }
 
 // Those that were used before the last stop, the latest first; then the others, the latest version first.
-std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, Manifest>& graphs) const {
+std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, VersionId>& graphs) const {
   std::vector<std::string> order = parts_.directory->GetRecent().value_or(std::vector<std::string>());
   std::erase_if(order, [&](const std::string& name) { return !graphs.contains(name); });
   const std::set<std::string> known(order.begin(), order.end());
   std::vector<std::pair<int64_t, std::string>> others;
-  for (const auto& [name, manifest] : graphs) {
-    if (!known.contains(name)) others.emplace_back(-manifest.id.version, name);
+  for (const auto& [name, id] : graphs) {
+    if (!known.contains(name)) others.emplace_back(-id.version, name);
   }
   std::sort(others.begin(), others.end());
   for (auto& [version, name] : others) order.push_back(std::move(name));
   return order;
+}
+
+void DurableStore::LoadLatestModel(const std::vector<Manifest>& versions) {
+  for (auto manifest = versions.rbegin(); manifest != versions.rend(); ++manifest) {
+    const Status loaded = LoadModel(*manifest);
+    if (loaded.ok()) return;
+    CannotLoad(manifest->id, loaded);
+    parts_.models->SetLost(manifest->id.name, loaded);
+    if (loaded.code() != StatusCode::kDataLoss) return;  // it may come back with the next start
+  }
 }
 
 Status DurableStore::LoadModel(const Manifest& manifest) {
@@ -96,18 +136,19 @@ Status DurableStore::LoadModel(const Manifest& manifest) {
 
 void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
   Count(error);
-  const bool damaged = error.code() == StatusCode::kDataLoss;
-  Status moved = OkStatus();
-  const bool moves = damaged && !parts_.read_only;
-  if (moves) moved = parts_.directory->Quarantine(id, error);
-  if (moves && moved.ok()) {
-    MutexLock lock(&mutex_);
-    published_.erase(id);
+  std::string message = "version not loaded";
+  LogFields fields = {{"version", state::Describe(id)}, {"error", std::string(error.message())}};
+  if (error.code() == StatusCode::kDataLoss && !parts_.read_only) {
+    const StatusOr<std::string> moved = parts_.directory->Quarantine(id, error);
+    message = moved.ok() ? "version damaged: moved to quarantine" : "version damaged: not moved to quarantine";
+    fields.emplace_back(moved.ok() ? "quarantine" : "quarantine_error",
+                        moved.ok() ? *moved : std::string(moved.status().message()));
+    if (moved.ok()) {
+      MutexLock lock(&mutex_);
+      published_.erase(id);
+    }
   }
-  parts_.logger->Log(LogLevel::kError, moves ? "version damaged: moved to quarantine" : "version not loaded",
-                     {{"version", state::Describe(id)},
-                      {"error", std::string(error.message())},
-                      {"quarantine", moved.ok() ? "" : std::string(moved.message())}});
+  parts_.logger->Log(LogLevel::kError, message, fields);
 }
 
 }  // namespace vicinal::durable

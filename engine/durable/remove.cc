@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,11 @@ Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_delet
     MutexLock lock(&mutex_);
     while (writing_.has_value() && is_of_name(*writing_)) changed_.Wait(&mutex_);
     for (const VersionId& id : published_) {
+      if (is_deleted(id)) deleted.push_back(id);
+    }
+  }
+  if (deleted.empty()) {  // what could not be read at the start is not among them
+    for (const VersionId& id : parts_.directory->ListPublished().value_or(std::set<VersionId>())) {
       if (is_deleted(id)) deleted.push_back(id);
     }
   }

@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,13 +15,23 @@
 namespace vicinal::durable {
 namespace {
 
+// `path` need not exist; links are followed.
+Status CheckIsInNoStateDirectory(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  if (error) return OkStatus();  // opening it says why
+  for (std::filesystem::path at = whole; !std::filesystem::exists(at / "FORMAT", error); at = at.parent_path()) {
+    if (at == at.parent_path()) return OkStatus();
+  }
+  return InvalidArgument("BAD_SCRATCH_DIR", "scratch_dir",
+                         "this is a state directory, or lies in one; a scratch directory belongs to one replica alone: "
+                         "name one elsewhere");
+}
+
 StatusOr<ScratchDirectory> OpenPath(const std::string& path) {
+  VICINAL_RETURN_IF_ERROR(CheckIsInNoStateDirectory(path));
   ScratchDirectory scratch;
   VICINAL_ASSIGN_OR_RETURN(scratch.files, state::PosixFileSystem::Open(path, state::PosixFileSystem::Root::kCreate));
-  if (scratch.files->Stat("FORMAT").ok()) {
-    return InvalidArgument("BAD_SCRATCH_DIR", "scratch_dir",
-                           "this is a state directory; a scratch directory belongs to one replica alone");
-  }
   auto lock = scratch.files->Lock("LOCK", absl::StrCat("{\"pid\":", getpid(), "}"));
   if (const auto detail = DetailOf(lock.status()); detail && detail->reason == "STATE_LOCKED") {
     return Annotate(lock.status(), "another server uses it; give each replica a directory of its own");

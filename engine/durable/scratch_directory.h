@@ -17,7 +17,7 @@ struct ScratchDirectory {
 };
 
 // Makes the directory if only its last component is missing. INVALID_ARGUMENT (BAD_SCRATCH_DIR): it is a state
-// directory. FAILED_PRECONDITION (STATE_LOCKED): another process uses it. Errors of the file system.
+// directory, or lies in one. FAILED_PRECONDITION (STATE_LOCKED): another process uses it. Errors of the file system.
 StatusOr<ScratchDirectory> OpenScratch(const std::string& path);
 
 }  // namespace vicinal::durable

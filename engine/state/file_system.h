@@ -93,6 +93,8 @@ class ReadableFile {
 class FileLock {
  public:
   virtual ~FileLock() = default;
+  // Replaces what the file says of who holds it. A reader may see part of it meanwhile.
+  virtual Status SetHolder(std::string_view holder) = 0;
 };
 
 // Thread-safe.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/state/inspect.h"
 
+#include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -113,6 +115,22 @@ Status CheckVersion(const FileSystem& files, const StateDirectory& directory, co
   return OkStatus();
 }
 
+void MarkReplaced(std::vector<VersionInfo>* versions) {
+  const auto name_of = [](VersionId id) {
+    id.version = 0;
+    return id;
+  };
+  std::map<VersionId, int64_t> latest;
+  for (const VersionInfo& info : *versions) {
+    int64_t& known = latest[name_of(info.id)];
+    known = std::max(known, info.id.version);
+  }
+  const auto is_replaced = [&](const VersionId& id) { return id.version < latest.at(name_of(id)); };
+  for (VersionInfo& info : *versions) {
+    info.replaced = is_replaced(info.id) || (info.id.store == Store::kFeatures && is_replaced(GraphOf(info.id)));
+  }
+}
+
 }  // namespace
 
 StatusOr<Inventory> TakeInventory(FileSystem& files) {
@@ -132,6 +150,7 @@ StatusOr<Inventory> TakeInventory(FileSystem& files) {
     for (const ManifestFile& file : manifest.files) Count(files, Join(path, file.name), &info);
     inventory.versions.push_back(std::move(info));
   }
+  MarkReplaced(&inventory.versions);
   VICINAL_ASSIGN_OR_RETURN(inventory.unpublished, directory->Unpublished());
   const auto entries = files.List("quarantine");
   if (!entries.ok() && entries.status().code() != StatusCode::kNotFound) return entries.status();

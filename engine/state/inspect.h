@@ -25,6 +25,7 @@ struct VersionInfo {
   int64_t bytes = 0;       // of files and manifest, holes included
   int64_t disk_bytes = 0;  // that they take
   WallTime publish_time{};
+  bool replaced = false;  // by a later one, or with its graph version: a server removes it a minute or two later
 };
 
 // A kernel configuration that servers on such a device do not run any more.

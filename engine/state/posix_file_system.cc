@@ -104,9 +104,16 @@ class PosixReadableFile final : public ReadableFile {
 
 class PosixFileLock final : public FileLock {
  public:
-  explicit PosixFileLock(Descriptor fd) : fd_(std::move(fd)) {}
+  PosixFileLock(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  Status SetHolder(std::string_view holder) override {
+    VICINAL_RETURN_IF_ERROR(WriteAll(fd_.get(), path_, 0, holder));
+    const auto bytes = static_cast<off_t>(holder.size());
+    return Retry([&] { return ftruncate(fd_.get(), bytes); }) == 0 ? OkStatus() : FileError("truncate", path_, errno);
+  }
 
  private:
+  const std::string path_;
   const Descriptor fd_;  // closing it releases the lock
 };
 
@@ -282,9 +289,9 @@ StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& pat
     if (errno == EAGAIN || errno == EACCES) return AlreadyLocked(fd.get(), path);
     return FileError("lock", path, errno);
   }
-  if (Retry([&] { return ftruncate(fd.get(), 0); }) != 0) return FileError("truncate", path, errno);
-  VICINAL_RETURN_IF_ERROR(WriteAll(fd.get(), path, 0, holder));
-  return std::make_unique<PosixFileLock>(std::move(fd));
+  auto locked = std::make_unique<PosixFileLock>(path, std::move(fd));
+  VICINAL_RETURN_IF_ERROR(locked->SetHolder(holder));
+  return locked;
 }
 
 Status PosixFileSystem::DoSyncDirectory(const std::string& path) {

@@ -9,6 +9,7 @@
 #define VICINAL_ENGINE_STATE_SECTION_FILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -99,9 +100,13 @@ class SectionFileReader {
   void Prefetch(const Section& section) const;
   const FileSummary& summary() const { return summary_; }
 
+  using OnPiece = std::function<void(const char* piece, int64_t bytes)>;
   struct Target {
     const Section* section;  // of sections()
     void* to;                // section->bytes bytes, which the caller owns
+    // If not empty, called with each piece while it is in the cache, on several threads at once and before its checksum
+    // is known: for a check of the contents. Pieces are multiples of 256 KiB, but for the last one.
+    OnPiece on_piece = {};
   };
   // Reads whole sections and verifies them, in parallel over `pool` (null: on this thread). After an error the
   // contents of all targets are undefined; the error is that of the damaged place that comes first in the file.
@@ -117,7 +122,7 @@ class SectionFileReader {
       : file_(std::move(file)), sections_(std::move(sections)), checksums_(std::move(checksums)), summary_(summary) {}
 
   // Reads and verifies `count` chunks of a section, to `to`.
-  Status ReadChunks(const Section& section, int64_t first, int64_t count, char* to) const;
+  Status ReadChunks(const Section& section, int64_t first, int64_t count, char* to, const OnPiece& on_piece = {}) const;
 
   const std::unique_ptr<ReadableFile> file_;
   const std::vector<Section> sections_;

@@ -76,7 +76,8 @@ const Section* SectionFileReader::Find(std::string_view name) const {
   return nullptr;
 }
 
-Status SectionFileReader::ReadChunks(const Section& section, int64_t first, int64_t count, char* to) const {
+Status SectionFileReader::ReadChunks(const Section& section, int64_t first, int64_t count, char* to,
+                                     const OnPiece& on_piece) const {
   for (int64_t chunk = first; chunk < first + count; ++chunk) {
     const int64_t begin = chunk * kChunkBytes, end = std::min(section.bytes, begin + kChunkBytes);
     uint32_t checksum = 0;
@@ -84,6 +85,7 @@ Status SectionFileReader::ReadChunks(const Section& section, int64_t first, int6
       const int64_t bytes = std::min(kPieceBytes, end - at);
       VICINAL_RETURN_IF_ERROR(file_->ReadAt(section.offset + at, to, bytes));
       checksum = Crc32c({to, static_cast<size_t>(bytes)}, checksum);
+      if (on_piece) on_piece(to, bytes);
       to += bytes;
     }
     const uint32_t expected = checksums_[section.first_chunk + chunk];
@@ -120,8 +122,8 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
     prefetch(index, thread);  // from the page cache this costs 1%
     const Task& task = tasks[index];
     const Target& target = targets[task.target];
-    Status status =
-        ReadChunks(*target.section, task.first, task.count, static_cast<char*>(target.to) + task.first * kChunkBytes);
+    Status status = ReadChunks(*target.section, task.first, task.count,
+                               static_cast<char*>(target.to) + task.first * kChunkBytes, target.on_piece);
     if (status.ok()) return;
     const int64_t at = target.section->offset + task.first * kChunkBytes;
     MutexLock lock(&mutex);

@@ -115,6 +115,13 @@ Status StateDirectory::TakeLock() {
                    "the state directory is in use by " + who + "; stop it, or open the directory read-only", named);
 }
 
+Status StateDirectory::SetAddress(const std::string& address) {
+  VICINAL_CHECK(!options_.read_only);
+  LockHolder holder = options_.holder;
+  holder.address = address;
+  return lock_->SetHolder(HolderText(holder));
+}
+
 Status StateDirectory::Initialize(bool format_exists) {
   // What an earlier process made and did not sync comes first: FORMAT before VERSIONS before INCARNATION.
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
@@ -256,7 +263,7 @@ StatusOr<LockHolder> StateDirectory::ReadHolder() const {
   return *holder;
 }
 
-Status StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
+StatusOr<std::string> StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   const std::string target = "quarantine/" + std::string(ToString(id.store)) + "-" + std::to_string(id.version) + "-" +
@@ -271,7 +278,8 @@ Status StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
   VICINAL_RETURN_IF_ERROR(files_->Rename(path, target + "/data"));
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(target));
-  return files_->SyncDirectory(ParentOf(path));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(ParentOf(path)));
+  return target;
 }
 
 }  // namespace vicinal::state

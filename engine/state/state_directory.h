@@ -85,6 +85,8 @@ class StateDirectory {
   const std::string& incarnation() const { return incarnation_; }       // a UUID
   const std::vector<std::string>& repairs() const { return repairs_; }  // what Open repaired, for the log
   StatusOr<LockHolder> ReadHolder() const;                              // NOT_FOUND: there never was one
+  // What the lock file says from now on of where uploads go. Of writers.
+  Status SetAddress(const std::string& address);
   // DATA_LOSS or NOT_FOUND: what a writer that opens the directory would repair, in each file.
   Status CheckIncarnation() const;
   Status CheckReservations() const;
@@ -139,8 +141,9 @@ class StateDirectory {
   Status PutRecent(const std::vector<std::string>& graphs);
   StatusOr<std::vector<std::string>> GetRecent() const;
 
-  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason.
-  Status Quarantine(const VersionId& id, const Status& reason);
+  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason. Returns
+  // the directory of both. NOT_FOUND: nothing of that version is there.
+  StatusOr<std::string> Quarantine(const VersionId& id, const Status& reason);
   // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their
   // directory changed within `grace`. Leaves versions that are being written, and files this product does not write.
   StatusOr<SweepReport> Sweep(std::chrono::seconds grace);

@@ -23,8 +23,9 @@ constexpr std::chrono::milliseconds kLoadingRetry{500};
 struct Entry {
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves
   std::map<std::string, FeatureSetHandle> features;
-  int64_t preparing_version = 0;  // 0: no preparation is under way
-  VersionClaim features_version;  // while preparing: for the features that come with the graph
+  std::map<std::string, Status> lost_features;  // why they could not be loaded; those in `features` count
+  int64_t preparing_version = 0;                // 0: no preparation is under way
+  VersionClaim features_version;                // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
   std::shared_ptr<const StoredGraph> stored;  // the version that is on disk only
@@ -145,6 +146,10 @@ StatusOr<GraphHandle> HandleIn(const Entry& entry, const std::string& graph, int
   if (feature_set.empty()) return handle;
   const auto set = entry.features.find(feature_set);
   if (set == entry.features.end()) {
+    if (const auto lost = entry.lost_features.find(feature_set); lost != entry.lost_features.end()) {
+      return Annotate(lost->second, absl::StrCat(Quoted("feature set", feature_set), " of ", Quoted("graph", graph),
+                                                 " could not be loaded from disk"));
+    }
     return NotFound("feature set", feature_set,
                     absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
   }
@@ -308,6 +313,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
       entry.last_use = state_->options.clock->Now();
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
+      entry.lost_features.clear();
       entry.graph->TransferReservation(Account::kGraphs);
       if (default_features) {
         entry.features["default"] =
@@ -347,8 +353,8 @@ int64_t GraphStore::StoredVersion(const std::string& name) const {
 }
 
 void GraphStore::FinishLoad(const std::string& name, int64_t version,
-                            StatusOr<std::shared_ptr<const PreparedGraph>> graph,
-                            std::vector<FeatureSet> feature_sets) {
+                            StatusOr<std::shared_ptr<const PreparedGraph>> graph, std::vector<FeatureSet> feature_sets,
+                            const std::map<std::string, Status>& lost) {
   {
     MutexLock lock(&state_->mutex);
     Entry* const entry = state_->FindStored(name, version);
@@ -357,6 +363,8 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
     if (graph.ok()) {
       entry->stored = nullptr;
       entry->graph = *std::move(graph);
+      // With those of an earlier load: what was damaged then is not on disk any more.
+      for (const auto& [set_name, error] : lost) entry->lost_features[set_name] = error;
       entry->graph->TransferReservation(Account::kGraphs);
       for (FeatureSet& set : feature_sets) {
         const std::string set_name = set.name;
@@ -394,7 +402,8 @@ void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredG
   state_->watchers.Notify(name);
 }
 
-void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets) {
+void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets,
+                       std::map<std::string, Status> lost) {
   const std::string name = graph->parts().name;
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
@@ -409,6 +418,7 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
     entry.error = OkStatus();
     old_graph = std::exchange(entry.graph, std::move(graph));
     old_features = std::exchange(entry.features, {});
+    entry.lost_features = std::move(lost);
     entry.graph->TransferReservation(Account::kGraphs);
     for (FeatureSet& set : feature_sets) {
       const std::string set_name = set.name;
@@ -540,6 +550,7 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
     set = state_->MakeFeatureSet(graph, name, std::move(claim), std::move(matrix), std::move(memory),
                                  std::move(source_digest));
     old = std::exchange(entry.features[name], set);
+    entry.lost_features.erase(name);
     Retire(old);
   }
   state_->watchers.Notify(graph);
@@ -560,7 +571,9 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
       entry.stored = std::move(rest);
     } else {
       const auto set = entry.features.find(name);
-      if (set == entry.features.end()) return NotFound("feature set", name);
+      if (set == entry.features.end()) {
+        return entry.lost_features.erase(name) > 0 ? OkStatus() : NotFound("feature set", name);
+      }
       deleted = std::move(set->second);
       Retire(deleted);
       entry.features.erase(set);

@@ -115,16 +115,18 @@ class GraphStore {
   int64_t StoredVersion(const std::string& name) const;
   // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
   // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
-  // the name is FAILED, and requests get that error. Does nothing unless `version` of `name` is on disk only.
+  // the name is FAILED, and requests get that error. `lost`: feature sets that could not be loaded, by name; requests
+  // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is on disk only.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
-                  std::vector<FeatureSet> feature_sets);
+                  std::vector<FeatureSet> feature_sets, const std::map<std::string, Status>& lost = {});
   // It cannot be read now: it stays on disk, READY, and may be loaded later.
   void PostponeLoad(const std::string& name, int64_t version);
   // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.
   void ReplaceStored(const std::string& name, int64_t version, StoredGraph other);
   // What another server has published, in place of earlier versions; nothing if the store has later ones. The sets keep
-  // the versions and times they had.
-  void Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets);
+  // the versions and times they had; `lost` as in FinishLoad.
+  void Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets,
+             std::map<std::string, Status> lost = {});
   void AdoptFeatures(int64_t graph_version, FeatureSet set);
   // Frees a version in memory, which then is on disk only. False, and no effect: it does not serve any more, or
   // somebody else still uses it or one of its feature sets. `stored` describes what is on disk: all its feature sets.
@@ -150,7 +152,7 @@ class GraphStore {
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
-  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the error of FinishLoad where that failed.
+  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the errors of FinishLoad where that failed.
   // Counts as a use of the graph.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                              int64_t feature_set_version) const;

@@ -72,6 +72,7 @@ StatusOr<ModelHandle> ModelStore::Put(StoredModel model, bool replace, int64_t i
     model.create_time = options_.clock != nullptr ? options_.clock->WallNow() : Clock::Real().WallNow();
     handle = HandleOf(std::move(model));
     replaced = std::exchange(models_[name], handle);
+    lost_.erase(name);
     if (replaced != nullptr) Retire(*replaced);
   }
   watchers_->Notify(name);
@@ -85,14 +86,24 @@ void ModelStore::Adopt(StoredModel model) {
     MutexLock lock(&mutex_);
     ModelHandle& current = models_[name];
     if (current == nullptr || current->version < handle->version) current.swap(handle);
+    lost_.erase(name);
   }
   NotifyWatchers(name);
+}
+
+void ModelStore::SetLost(const std::string& name, const Status& error) {
+  MutexLock lock(&mutex_);
+  if (!models_.contains(name)) lost_.try_emplace(name, error);
 }
 
 StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {
   MutexLock lock(&mutex_);
   const auto found = models_.find(name);
-  if (found == models_.end()) return NotFound("model", name, "upload it, or list the existing models");
+  if (found == models_.end()) {
+    const auto lost = lost_.find(name);
+    if (lost == lost_.end()) return NotFound("model", name, "upload it, or list the existing models");
+    return Annotate(lost->second, absl::StrCat("model '", name, "' could not be loaded from disk"));
+  }
   if (version != 0 && version != found->second->version) {
     ErrorDetail detail;
     detail.reason = "VERSION_NOT_FOUND";
@@ -124,7 +135,7 @@ Status ModelStore::Delete(const std::string& name, int64_t if_version) {
   {
     MutexLock lock(&mutex_);
     const auto found = models_.find(name);
-    if (found == models_.end()) return NotFound("model", name);
+    if (found == models_.end()) return lost_.erase(name) > 0 ? OkStatus() : NotFound("model", name);
     if (if_version != 0 && if_version != found->second->version)
       return VersionDiffers(name, if_version, found->second->version);
     deleted = std::move(found->second);

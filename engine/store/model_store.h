@@ -62,7 +62,10 @@ class ModelStore {
   // Puts a model from the state directory, which keeps its version and time, unless the store has the same or a later
   // version of it.
   void Adopt(StoredModel model);
-  // Version 0: the latest. NOT_FOUND.
+  // A model of that name is on disk and cannot be loaded: requests get `error` until one is put there, or it is
+  // deleted. No effect while a version serves, or if there is such an error already.
+  void SetLost(const std::string& name, const Status& error);
+  // Version 0: the latest. NOT_FOUND; the error of SetLost.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name
   // Whether `model` is the version that serves under `name`.
@@ -82,6 +85,7 @@ class ModelStore {
   VersionSource* const versions_;
   mutable Mutex mutex_;
   std::map<std::string, ModelHandle> models_ VICINAL_GUARDED_BY(mutex_);
+  std::map<std::string, Status> lost_ VICINAL_GUARDED_BY(mutex_);  // of names without a model
   const std::shared_ptr<internal::Watchers> watchers_;
 };
 

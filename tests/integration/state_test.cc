@@ -180,5 +180,20 @@ TEST_F(StateTest, ASecondServerOnTheDirectoryEndsAndNamesTheFirst) {
   EXPECT_NE(second.output.find(std::to_string(server_->pid())), std::string::npos) << second.output;
 }
 
+// Where the writer took any free port, its replicas tell which.
+TEST_F(StateTest, AReplicaNamesThePortOfItsWriter) {
+  Start();
+  const auto replica = ServerProcess::Start(std::string(VICINAL_BIN_DIR) + "/vicinal-server",
+                                            {"--state_dir=" + folder_ + "/state", "--state_read_only", "--device=cpu"});
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  client::ClientOptions options;
+  options.target = (*replica)->grpc_address();
+  const auto client = client::Client::Connect(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const absl::Status refused = (*client)->DeleteGraph("path");
+  ExpectError(refused, absl::StatusCode::kFailedPrecondition, "READ_REPLICA");
+  EXPECT_NE(refused.message().find(server_->grpc_address()), std::string::npos) << refused;
+}
+
 }  // namespace
 }  // namespace vicinal::testing

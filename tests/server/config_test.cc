@@ -19,6 +19,8 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"metrics_listen", [](Config& c) { c.metrics_listen = "nonsense"; }},
       {"status_listen", [](Config& c) { c.status_listen = "nonsense"; }},
       {"status_listen", [](Config& c) { c.status_listen = "0.0.0.0:8503"; }},
+      {"advertise_address", [](Config& c) { c.advertise_address = "host"; }},
+      {"advertise_address", [](Config& c) { c.advertise_address = "host:0"; }},
       {"threads", [](Config& c) { c.threads = -1; }},
       {"max_chunk_bytes", [](Config& c) { c.limits.max_chunk_bytes = 33 << 20; }},
       {"max_chunk_bytes", [](Config& c) { c.limits.max_message_bytes = 1 << 20, c.limits.max_chunk_bytes = 1 << 20; }},

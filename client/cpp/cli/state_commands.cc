@@ -80,7 +80,8 @@ Json InventoryJson(const state::Inventory& inventory) {
     entry.update({{"files", version.files},
                   {"bytes", version.bytes},
                   {"disk_bytes", version.disk_bytes},
-                  {"publish_time", TimeText(version.publish_time)}});
+                  {"publish_time", TimeText(version.publish_time)},
+                  {"replaced", version.replaced}});
     json["versions"].push_back(std::move(entry));
   }
   json["problems"] = Json::array();
@@ -108,7 +109,8 @@ void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
     const bool features = id.store == state::Store::kFeatures;
     table.Add({std::string(state::ToString(id.store)), Shorten(id.name), absl::StrCat(id.version),
                features ? absl::StrCat(Shorten(id.graph), " version ", id.graph_version) : "",
-               FormatBytes(version.disk_bytes), TimeText(version.publish_time)});
+               FormatBytes(version.disk_bytes),
+               absl::StrCat(TimeText(version.publish_time), version.replaced ? ", replaced" : "")});
     disk_bytes += version.disk_bytes;
   }
   if (!inventory.versions.empty()) table.Print(out);

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -361,6 +362,28 @@ TEST(Failures, AGraphWhoseFilesWereRemovedIsLostAlone) {
   EXPECT_EQ(world.graphs_.Find("g", 0, "", 0).status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(world.stats_.count("damaged"), 1);
   EXPECT_TRUE(world.graphs_.Find("h", 0, "default", 0).ok());
+}
+
+// The writer has published it before the replica looked.
+TEST(Failures, AReplicaTakesTheVersionAfterADamagedOne) {
+  World world;
+  const int64_t damaged = world.Publish("g");
+  world.files_.XorByte("graphs/g/" + std::to_string(damaged) + "/graph.vsec", state::kSectionAlignment, 1);
+  GraphStore graphs{{}};
+  ModelStore models{{}};
+  DurableStore::Parts parts{world.directory_.get(), &graphs,         &models, world.device_.get(),
+                            &world.budget_,         &Logger::Null(), [] {}};
+  parts.read_only = true;
+  DurableStore replica(parts);
+  ASSERT_TRUE(replica.Load().ok());
+  while (!replica.loaded()) std::this_thread::yield();
+  EXPECT_EQ(graphs.Find("g", 0, "", 0).status().code(), StatusCode::kDataLoss);
+  replica.Follow();
+  EXPECT_EQ(graphs.Find("g", 0, "", 0).status().code(), StatusCode::kDataLoss);
+  const int64_t next = world.Publish("g");
+  replica.Follow();
+  const auto found = graphs.Find("g", next, "default", 0);
+  EXPECT_TRUE(found.ok()) << found.status();
 }
 
 TEST(Failures, EachReasonHasItsKind) {

@@ -166,9 +166,16 @@ TEST_F(FirstRunsRestartTest, AReplicaKeepsItsMarksInItsScratchDirectory) {
 
 TEST_F(FirstRunsRestartTest, AStateDirectoryIsNoScratchDirectory) {
   ServeOnce();
-  const Status refused = Open(true, StateDirectory()).status();
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(DetailOf(refused)->reason, "BAD_SCRATCH_DIR");
+  const std::string link = directory_ / "link";
+  std::filesystem::create_directory_symlink(StateDirectory() + "/graphs", link);
+  for (const std::string& scratch : {StateDirectory(), StateDirectory() + "/", StateDirectory() + "/scratch",
+                                     StateDirectory() + "/graphs/g", StateDirectory() + "/models/../scratch", link}) {
+    const Status refused = Open(true, scratch).status();
+    ASSERT_FALSE(refused.ok()) << scratch;
+    EXPECT_EQ(DetailOf(refused)->reason, "BAD_SCRATCH_DIR") << scratch;
+    EXPECT_THAT(std::string(refused.message()), StartsWith("--scratch_dir '" + scratch + "': "));
+  }
+  EXPECT_FALSE(std::filesystem::exists(StateDirectory() + "/scratch"));
 }
 
 }  // namespace

@@ -1,94 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // An engine with a state directory, through its own API: what was durable is there after a restart, with the same
-// versions and bits; what was deleted is not; what is damaged affects nothing else.
+// versions and bits; what was deleted is not. What is damaged: damage_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <future>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "engine/base/error.h"
 #include "engine/base/uuid.h"
-#include "tests/engine/api/small_world.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/engine/durable/restart_testing.h"
 
 namespace vicinal {
 namespace {
 
 using testing::AllNodes;
-using testing::AwaitGraph;
 using ::testing::HasSubstr;
 using testing::Infer;
 using testing::SmallGraph;
 using testing::SmallModel;
-
-std::string ReasonOf(const Status& status) {
-  const auto detail = DetailOf(status);
-  return detail ? detail->reason : "";
-}
-
-class RestartTest : public ::testing::Test {
- protected:
-  EngineOptions Options() const {
-    EngineOptions options;
-    options.num_threads = 2;
-    options.device = "cpu";
-    options.tuning_budget = Nanoseconds(0);
-    options.state_dir = directory_ / "state";
-    return options;
-  }
-  void Start() {
-    auto engine = Engine::Create(Options());
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-  // As a server stops: what was accepted is written.
-  void Stop() {
-    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
-    engine_.reset();
-  }
-  // Waits until `reached` is true of the graph; returns it.
-  GraphResource Await(const std::string& name, const std::function<bool(const GraphResource&)>& reached) {
-    std::promise<void> promise;
-    bool told = false;
-    const auto look = [&] {
-      const auto graph = engine_->GetGraph(name);
-      if (told || !graph.ok() || !reached(*graph)) return;
-      told = true;
-      promise.set_value();
-    };
-    auto watch = engine_->WatchGraph(name, look);
-    EXPECT_TRUE(watch.ok()) << watch.status();
-    if (!reached(*engine_->GetGraph(name))) promise.get_future().wait();
-    watch->reset();
-    return *engine_->GetGraph(name);
-  }
-  GraphResource AwaitDurable(const std::string& name) {
-    return Await(name, [](const GraphResource& graph) {
-      return graph.state == GraphState::kReady && graph.serving->durability != Durability::kWriting;
-    });
-  }
-  GraphResource AwaitLoaded(const std::string& name) {
-    return Await(name, [](const GraphResource& graph) { return graph.state != GraphState::kLoading; });
-  }
-  void Put(GraphSource source) {
-    const std::string name = source.name;
-    ASSERT_TRUE(engine_->PutGraph(std::move(source)).ok());
-    const auto graph = AwaitGraph(*engine_, name);
-    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
-  }
-  std::string FileOf(const std::string& graph, int64_t version) const {
-    return directory_ / ("state/graphs/" + graph + "/" + std::to_string(version) + "/graph.vsec");
-  }
-
-  state::TemporaryDirectory directory_;
-  std::unique_ptr<Engine> engine_;
-};
 
 TEST_F(RestartTest, EverythingComesBackWithItsVersionsAndBits) {
   Start();
@@ -178,36 +108,6 @@ TEST_F(RestartTest, ADeletedFeatureSetStaysDeleted) {
   const GraphResource graph = AwaitLoaded("g");
   ASSERT_EQ(graph.state, GraphState::kReady);
   EXPECT_TRUE(graph.feature_sets.empty());
-}
-
-TEST_F(RestartTest, ADamagedGraphAffectsNoOther) {
-  Start();
-  Put(SmallGraph("bad"));
-  Put(SmallGraph("good"));
-  const int64_t version = AwaitDurable("bad").serving->version;
-  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
-  Stop();
-  {
-    std::fstream file(FileOf("bad", version), std::ios::in | std::ios::out | std::ios::binary);
-    ASSERT_TRUE(file.is_open());
-    file.seekp(2 << 20);  // the first section
-    file.put('\x7f');
-  }
-  Start();
-  EXPECT_EQ(AwaitLoaded("good").state, GraphState::kReady);
-  EXPECT_TRUE(Infer(*engine_, AllNodes("good", "m")).ok());
-  const GraphResource bad = AwaitLoaded("bad");
-  EXPECT_EQ(bad.state, GraphState::kFailed);
-  const auto answer = Infer(*engine_, AllNodes("bad", "m"));
-  EXPECT_EQ(answer.status().code(), StatusCode::kDataLoss);
-  EXPECT_EQ(ReasonOf(answer.status()), "STATE_DAMAGED");
-  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("graph 'bad' could not be loaded from disk"));
-  EXPECT_FALSE(std::filesystem::is_empty(directory_ / "state/quarantine"));
-  Put(SmallGraph("bad"));  // without replace: nothing serves there
-  EXPECT_GT(AwaitDurable("bad").serving->version, version);
-  Stop();
-  Start();
-  EXPECT_EQ(AwaitLoaded("bad").state, GraphState::kReady);
 }
 
 TEST_F(RestartTest, ASecondWriterIsRefused) {

@@ -17,6 +17,7 @@
 
 #include "engine/durable/graph_codec.h"
 #include "tests/engine/durable/durable_testing.h"
+#include "tests/engine/durable/lines.h"
 #include "tests/engine/tune/record_testing.h"
 
 namespace vicinal::durable {
@@ -25,26 +26,10 @@ namespace {
 using testing::ChoiceOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::Lines;
 using testing::OrderedKernels;
 using ::testing::SizeIs;
 using testing::SumOf;
-
-class Lines final : public Logger {
- public:
-  void Log(LogLevel, std::string_view message, const LogFields& fields) override {
-    std::string line(message);
-    for (const auto& [name, value] : fields) line += "; " + std::string(name) + " " + value;
-    lines_.push_back(std::move(line));
-  }
-  std::string all() const {
-    std::string all;
-    for (const std::string& line : lines_) all += line + "\n";
-    return all;
-  }
-
- private:
-  std::vector<std::string> lines_;
-};
 
 const state::VersionId kId = {state::Store::kGraphs, "g", 7, "", 0};
 const std::string kDocument = "graphs/g/7/documents/" + TuningDocumentName("processor") + ".json";

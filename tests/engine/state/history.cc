@@ -91,7 +91,7 @@ void History::Remove() {
   uncertain_.insert(going.begin(), going.end());
   const uint64_t how = random_.Next() % 4;
   const Status status =
-      how == 0 ? directory_->Quarantine(id, Internal("for a test"))
+      how == 0 ? directory_->Quarantine(id, Internal("for a test")).status()
                : directory_->Remove(id, how == 1 ? StateDirectory::Data::kLeaveToSweep : StateDirectory::Data::kDelete);
   if (!status.ok()) return;
   for (const VersionId& gone : going) durable_.erase(gone), uncertain_.erase(gone);

@@ -88,6 +88,23 @@ TEST_F(InspectTest, ListsWhatIsThereAndWritesNothing) {
   EXPECT_THAT(inventory->problems, IsEmpty());
 }
 
+TEST_F(InspectTest, TellsWhichVersionsWereReplaced) {
+  for (const VersionId& later :
+       {VersionId{Store::kModels, "m", 8, "", 0}, VersionId{Store::kModels, "n", 9, "", 0},
+        VersionId{Store::kGraphs, "g", 5, "", 0}, VersionId{Store::kFeatures, "x", 6, "g", 5}}) {
+    ASSERT_TRUE(PublishVersion(*directory_, later).ok());
+  }
+  std::vector<std::string> replaced, latest;
+  const auto inventory = TakeInventory(files_);
+  ASSERT_TRUE(inventory.ok()) << inventory.status();
+  for (const VersionInfo& version : inventory->versions) {
+    (version.replaced ? replaced : latest).push_back(Describe(version.id));
+  }
+  // The feature set goes with its graph version.
+  EXPECT_THAT(replaced, ElementsAre(Describe(graph_), Describe(features_), Describe(model_)));
+  EXPECT_THAT(latest, SizeIs(4));
+}
+
 TEST_F(InspectTest, ChecksEveryByteOfEveryFile) {
   EXPECT_THAT(Bad(), IsEmpty());
   EXPECT_EQ(checked_, 3 + 3 * 2);

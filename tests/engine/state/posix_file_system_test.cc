@@ -149,6 +149,9 @@ TEST_F(PosixFileSystemTest, ASecondLockNamesTheHolder) {
   EXPECT_EQ(second.code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(second), "STATE_LOCKED");
   EXPECT_EQ(DetailOf(second)->metadata.at("holder"), "process 1");
+  ASSERT_TRUE((*first)->SetHolder("me").ok());
+  EXPECT_EQ(*ReadSmallFile(*files_, "LOCK", 100), "me");
+  EXPECT_EQ(ReasonOf(files_->Lock("LOCK", "process 2").status()), "STATE_LOCKED");
   first->reset();
   EXPECT_TRUE(files_->Lock("LOCK", "p3").ok());
   EXPECT_EQ(*ReadSmallFile(*files_, "LOCK", 100), "p3");

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -110,6 +112,23 @@ TEST_F(SectionFileTest, TheDiskStaysAheadOfTheReader) {
   EXPECT_TRUE(read == bytes);
   EXPECT_GT(reads, 100);
   EXPECT_EQ(asked, begin + kBytes);
+}
+
+TEST_F(SectionFileTest, EachPieceIsShownOnce) {
+  const auto reader = SectionFileReader::Open(files_, "f");
+  ThreadPool pool(3);
+  for (const Section& section : (*reader)->sections()) {
+    std::string read(section.bytes, '?'), shown(section.bytes, '!');
+    std::atomic<int64_t> bytes{0};
+    const auto show = [&](const char* piece, int64_t count) {
+      EXPECT_EQ((piece - read.data()) % (256 << 10), 0);
+      std::copy_n(piece, count, shown.data() + (piece - read.data()));
+      bytes += count;
+    };
+    ASSERT_TRUE((*reader)->Read({{&section, read.data(), show}}, &pool).ok());
+    EXPECT_EQ(bytes, section.bytes);
+    EXPECT_EQ(shown, read);
+  }
 }
 
 TEST_F(SectionFileTest, ALongSectionIsPrefetchedInPart) {

@@ -118,13 +118,16 @@ class Reader final : public ReadableFile {
 
 class SimulatedLock final : public FileLock {
  public:
-  SimulatedLock(std::shared_ptr<std::set<std::string>> locks, std::string path)
-      : locks_(std::move(locks)), path_(std::move(path)) {}
+  using Write = std::function<Status(std::string_view holder)>;
+  SimulatedLock(std::shared_ptr<std::set<std::string>> locks, std::string path, Write write)
+      : locks_(std::move(locks)), path_(std::move(path)), write_(std::move(write)) {}
   ~SimulatedLock() override { locks_->erase(path_); }
+  Status SetHolder(std::string_view holder) override { return write_(holder); }
 
  private:
   const std::shared_ptr<std::set<std::string>> locks_;
   const std::string path_;
+  const Write write_;
 };
 
 std::string NameOf(const std::string& path) {
@@ -295,12 +298,14 @@ StatusOr<std::unique_ptr<FileLock>> SimulatedFileSystem::Lock(const std::string&
     return WithMetadata(FailedPrecondition("STATE_LOCKED", "locked"), "holder", Read(path));
   }
   if (Find(path) == nullptr) VICINAL_RETURN_IF_ERROR(Create(path).status());
-  Node& node = *Find(path);
-  node.now.clear();
-  node.size = 0;
-  VICINAL_RETURN_IF_ERROR(Write(node, path, 0, holder));
+  const auto write = [this, path, node = Find(path)](std::string_view text) {
+    node->now.clear();
+    node->size = 0;
+    return Write(*node, path, 0, text);
+  };
+  VICINAL_RETURN_IF_ERROR(write(holder));
   locks_->insert(path);
-  return std::make_unique<SimulatedLock>(locks_, path);
+  return std::make_unique<SimulatedLock>(locks_, path, write);
 }
 
 std::vector<bool> SimulatedFileSystem::Survivors(testing::SplitMix64& random) const {

@@ -200,6 +200,9 @@ TEST_F(StateDirectoryTest, ASecondWriterNamesTheHolder) {
   EXPECT_EQ(DetailOf(second)->metadata.at("pid"), "42");
   const auto reader = Open(true);
   EXPECT_EQ(reader->ReadHolder()->address, "host1:50051");
+  ASSERT_TRUE(directory->SetAddress("host1:8500").ok());
+  EXPECT_EQ(reader->ReadHolder()->address, "host1:8500");
+  EXPECT_EQ(reader->ReadHolder()->pid, 42);
   directory.reset();
   EXPECT_TRUE(TryOpen().ok());
 }
@@ -269,14 +272,12 @@ TEST_F(StateDirectoryTest, ProblemsAreListedAndMovedAside) {
   EXPECT_EQ(listing->problems[0].error.code(), StatusCode::kDataLoss);
   EXPECT_THAT(listing->published, SizeIs(1));
   EXPECT_EQ(directory->Sweep(seconds(0))->files, 0) << "damaged files are kept";
-  ASSERT_TRUE(directory->Quarantine(graph_, listing->problems[0].error).ok());
+  const auto place = directory->Quarantine(graph_, listing->problems[0].error);
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_TRUE(files_.Stat(*place + "/data/manifest.json").ok());
   EXPECT_THAT(Listed(*directory), ElementsAre(model_));
-  std::string reason;
-  for (const std::string& path : files_.AllFiles()) {
-    if (path.find("REASON.json") != std::string::npos) reason = files_.Read(path);
-  }
-  EXPECT_THAT(reason, HasSubstr("graph 'g' version 1"));
-  EXPECT_EQ(directory->Quarantine(graph_, Internal("again")).code(), StatusCode::kNotFound);
+  EXPECT_THAT(files_.Read(*place + "/REASON.json"), HasSubstr("graph 'g' version 1"));
+  EXPECT_EQ(directory->Quarantine(graph_, Internal("again")).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(StateDirectoryTest, AMisplacedOrExchangedFileIsFound) {

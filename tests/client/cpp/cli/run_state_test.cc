@@ -67,6 +67,16 @@ TEST_F(RunStateTest, ListsVersionsWithSizesAndTimes) {
   EXPECT_THAT(json["versions"][0]["publish_time"].get<std::string>(), ::testing::MatchesRegex("....-..-..T.*Z"));
 }
 
+TEST_F(RunStateTest, ListTellsWhatWasReplaced) {
+  Publish({state::Store::kGraphs, "cora", 2, "", 0});
+  ASSERT_EQ(State("list"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("Z, replaced"));
+  ASSERT_EQ(State("list", true), kExitOk);
+  const nlohmann::json versions = Json()["versions"];
+  EXPECT_EQ(versions[0]["replaced"], true);
+  EXPECT_EQ(versions[1]["replaced"], false);
+}
+
 TEST_F(RunStateTest, CheckHasAVerdictForEachFileAndAnExitCode) {
   ASSERT_EQ(State("check"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("ok       graphs/cora/1/data.vsec"));
