@@ -278,6 +278,7 @@ StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_
   source.feature_count = feature_count;
   source.edge_index = *std::move(edge_index);
   source.edge_weight = TensorOf(tensors, "edge_weight");
+  source.edge_attr = TensorOf(tensors, "edge_attr");
   source.x = TensorOf(tensors, "x");
   source.x_indptr = TensorOf(tensors, "x_indptr");
   source.x_indices = TensorOf(tensors, "x_indices");

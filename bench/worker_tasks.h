@@ -47,8 +47,9 @@ class Task {
   virtual std::vector<std::string> Kernels() const = 0;
 };
 
-// Prepares a graph out of a safetensors file with `edge_index` int32 [2, E], optional `edge_weight` [E], and features
-// as `x`, or as `x_indptr`, `x_indices`, `x_values`. INVALID_ARGUMENT when the file is not there or not such a one.
+// Prepares a graph out of a safetensors file with `edge_index` int32 [2, E], optional `edge_weight` [E] and
+// `edge_attr` float32 [E, A], and features as `x`, or as `x_indptr`, `x_indices`, `x_values`. INVALID_ARGUMENT when the
+// file is not there or not such a one.
 StatusOr<PreparedUpload> LoadGraph(Bench& bench, const std::string& file, int64_t nodes, int64_t feature_count,
                                    const std::string& order);
 // The same out of a binary graph (bench/binary_graph.h); its features are Pattern(nodes, feature_count).

@@ -313,6 +313,27 @@ StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::DegreeScale(SelfLoo
   return scale;
 }
 
+StatusOr<const float*> PreparedGraph::EdgeFeatures() const {
+  if (device_->kind() == DeviceKind::kCpu) return parts_.edge_attr.data();
+  const auto find = [this] {
+    MutexLock lock(&mutex_);
+    return edge_features_;
+  };
+  if (auto found = find()) return found->data();
+  MutexLock derive_lock(&derive_mutex_);
+  if (auto found = find()) return found->data();
+  VICINAL_ASSIGN_OR_RETURN(auto sent, DeviceVector::Upload(parts_.edge_attr, *device_));
+  MutexLock lock(&mutex_);
+  edge_features_ = sent;
+  return sent->data();
+}
+
+bool PreparedGraph::HoldsEdgeFeatures() const {
+  if (device_->kind() == DeviceKind::kCpu) return true;
+  MutexLock lock(&mutex_);
+  return edge_features_ != nullptr;
+}
+
 StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::MeanEdgeFeatures() const {
   const auto find = [this] {
     MutexLock lock(&mutex_);
@@ -342,6 +363,7 @@ int64_t PreparedGraph::size_bytes() const {
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
   for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();
   for (const auto& [loops, scale] : degree_scales_) bytes += scale->size_bytes();
+  if (edge_features_ != nullptr) bytes += edge_features_->size_bytes();
   if (mean_edge_features_ != nullptr) bytes += mean_edge_features_->size_bytes();
   return bytes;
 }

@@ -164,6 +164,11 @@ class PreparedGraph {
   // Inverse root degrees [N] (graph/adjacency.h, DegreeScale); computed once, then kept.
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
+  // The features of all edges in memory of the device [E, edge_feature_width()], in the order of parts().csr. On a
+  // device with memory of its own a copy, sent once, then kept for the life of the graph; on the CPU the graph's own.
+  StatusOr<const float*> EdgeFeatures() const;
+  bool HoldsEdgeFeatures() const;  // whether EdgeFeatures would send nothing
+
   // The mean features of each node's in-edges (graph/edge_features.h) [N, edge_feature_width()]; computed once, then
   // kept.
   StatusOr<std::shared_ptr<const DeviceVector>> MeanEdgeFeatures() const;
@@ -216,6 +221,7 @@ class PreparedGraph {
   mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
+  mutable std::shared_ptr<const DeviceVector> edge_features_ VICINAL_GUARDED_BY(mutex_);  // null on the CPU
   mutable std::shared_ptr<const DeviceVector> mean_edge_features_ VICINAL_GUARDED_BY(mutex_);
   mutable Mutex memory_mutex_;  // acquired before mutex_
   mutable Reservation memory_ VICINAL_GUARDED_BY(memory_mutex_);

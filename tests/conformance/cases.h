@@ -24,6 +24,7 @@ void RunAggregateProductCases(Machine& machine, Report& report);
 void RunAttentionCases(Machine& machine, Report& report);
 void RunMessageCases(Machine& machine, Report& report);
 void RunEdgeScoreCases(Machine& machine, Report& report);
+void RunEdgeFeatureCases(Machine& machine, Report& report);
 void RunUpdateCases(Machine& machine, Report& report);
 void RunProductPrecisionCases(Machine& machine, Report& report);
 void RunRowwiseCases(Machine& machine, Report& report);

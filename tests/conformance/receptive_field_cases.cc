@@ -95,11 +95,18 @@ std::shared_ptr<const PreparedGraph> Prepare(Machine& machine, bool weighted, Or
   parts.name = "g";
   parts.version = 1;
   parts.order = order;
-  parts.csr = BuildCsrByTarget(edges);
+  std::vector<EdgeId> sent;
+  parts.csr = BuildCsrByTarget(edges, &sent);
   auto permutation = ComputeOrder(order, parts.csr);
   MustBeOk(permutation.status(), "order");
   parts.permutation = *std::move(permutation);
-  if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old());
+  if (!parts.permutation.is_identity()) parts.csr = RenumberCsr(parts.csr, parts.permutation.new_of_old(), &sent);
+  parts.edge_feature_width = testing::kEdgeFeatures;
+  for (const EdgeId edge : sent) {
+    for (int64_t a = 0; a < testing::kEdgeFeatures; ++a) {
+      parts.edge_attr.push_back(static_cast<float>((edge * 7 + a * 31) % 101) / 50.0f - 1.0f);
+    }
+  }
   return std::make_shared<PreparedGraph>(std::move(parts), machine.device.get());
 }
 

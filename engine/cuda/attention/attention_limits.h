@@ -12,9 +12,9 @@
 namespace vicinal::cuda {
 
 inline Refusal WhyAttentionUnsupported(const AttentionProblem& problem) {
-  if (problem.edge_width > 0) return "features of edges are read on a CPU only";
   constexpr int64_t kMinCellEdges = 128;  // edges of a cell of a long row (kAttentionUnit)
   if (problem.heads * problem.head_width > kMaxWidth) return absl::StrCat("only widths up to ", kMaxWidth);
+  if (problem.edge_width > kMaxWidth) return absl::StrCat("only up to ", kMaxWidth, " features of an edge");
   if (problem.rows >= kMaxItems || problem.edges / kMinCellEdges >= kMaxItems)
     return "only graphs of fewer than 2^31 rows and 2^38 edges";
   return {};

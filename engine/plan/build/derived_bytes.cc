@@ -29,6 +29,12 @@ void DerivedBytes::AddDegreeScale(SelfLoops loops) {
   if (Note(kept, &degree_scales_)) total_ += graph_.num_nodes() * static_cast<int64_t>(sizeof(float));
 }
 
+void DerivedBytes::AddEdgeFeatures() {
+  if (edge_features_ || graph_.HoldsEdgeFeatures()) return;
+  edge_features_ = true;
+  total_ += graph_.num_edges() * graph_.edge_feature_width() * static_cast<int64_t>(sizeof(float));
+}
+
 void DerivedBytes::AddMeanEdgeFeatures() {
   if (mean_edge_features_ || graph_.HoldsMeanEdgeFeatures()) return;
   mean_edge_features_ = true;

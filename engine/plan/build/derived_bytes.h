@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts the additional bytes that a graph will hold for a plan: adjacencies, their layouts, degree scales, mean
-// features of edges. Each is counted once, and not at all if the graph has it already.
+// Counts the additional bytes that a graph will hold for a plan: adjacencies, their layouts, degree scales,
+// features of edges on the device and their means. Each is counted once, and not at all if the graph has it already.
 #ifndef VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 #define VICINAL_ENGINE_PLAN_BUILD_DERIVED_BYTES_H_
 
@@ -20,6 +20,7 @@ class DerivedBytes {
 
   void AddAdjacency(const AdjacencySpec& spec, const AdjacencyShape& shape);
   void AddDegreeScale(SelfLoops loops);
+  void AddEdgeFeatures();
   void AddMeanEdgeFeatures();
   // `bytes`: upper bound (Kernel::LayoutBytesBound).
   void AddLayout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name, int64_t bytes);
@@ -38,6 +39,7 @@ class DerivedBytes {
   std::vector<AdjacencySpec> adjacencies_;  // canonical
   std::vector<SelfLoops> degree_scales_;
   std::vector<Layout> layouts_;
+  bool edge_features_ = false;
   bool mean_edge_features_ = false;
   int64_t total_ = 0;
 };

@@ -44,6 +44,11 @@ StatusOr<const float*> CountingAllocator::DegreeScale(SelfLoops loops) {
   return nullptr;
 }
 
+StatusOr<const float*> CountingAllocator::EdgeFeatures() {
+  derived_.AddEdgeFeatures();
+  return nullptr;
+}
+
 StatusOr<const float*> CountingAllocator::MeanEdgeFeatures() {
   derived_.AddMeanEdgeFeatures();
   return nullptr;
@@ -108,6 +113,8 @@ StatusOr<const float*> DeviceAllocator::DegreeScale(SelfLoops loops) {
   memory_.vectors.push_back(scale);
   return scale->data();
 }
+
+StatusOr<const float*> DeviceAllocator::EdgeFeatures() { return graph_.EdgeFeatures(); }
 
 StatusOr<const float*> DeviceAllocator::MeanEdgeFeatures() {
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceVector> means, graph_.MeanEdgeFeatures());

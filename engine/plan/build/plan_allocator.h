@@ -53,6 +53,7 @@ class PlanAllocator {
   virtual StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) = 0;
   virtual StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) = 0;
   virtual StatusOr<const float*> DegreeScale(SelfLoops loops) = 0;
+  virtual StatusOr<const float*> EdgeFeatures() = 0;      // PreparedGraph::EdgeFeatures
   virtual StatusOr<const float*> MeanEdgeFeatures() = 0;  // PreparedGraph::MeanEdgeFeatures
   virtual StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) = 0;
   // The memory of values and scratch. Called once, last.
@@ -73,6 +74,7 @@ class CountingAllocator final : public PlanAllocator {
   StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) override;
   StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) override;
   StatusOr<const float*> DegreeScale(SelfLoops loops) override;
+  StatusOr<const float*> EdgeFeatures() override;
   StatusOr<const float*> MeanEdgeFeatures() override;
   StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) override;
   StatusOr<char*> Arena(size_t bytes) override;
@@ -94,6 +96,7 @@ class DeviceAllocator final : public PlanAllocator {
   StatusOr<const void*> Pack(const ProductWeight& weight, size_t bytes, const WeightPacker& pack) override;
   StatusOr<CsrView> Adjacency(const AdjacencySpec& spec, const AdjacencyShape& shape) override;
   StatusOr<const float*> DegreeScale(SelfLoops loops) override;
+  StatusOr<const float*> EdgeFeatures() override;
   StatusOr<const float*> MeanEdgeFeatures() override;
   StatusOr<const AdjacencyLayout*> Layout(const AdjacencySpec& spec, const LayoutRequest& request) override;
   StatusOr<char*> Arena(size_t bytes) override;

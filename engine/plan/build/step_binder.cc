@@ -108,13 +108,21 @@ StatusOr<const float*> StepBinder::DegreeScale(const std::optional<SelfLoops>& l
   return layout_.allocator_.DegreeScale(*loops);
 }
 
+StatusOr<CsrView> StepBinder::AdjacencyAsSent() {
+  if (context_.device.kind() == DeviceKind::kCpu) return request().graph->parts().csr.view();
+  const AdjacencySpec as_sent;
+  VICINAL_ASSIGN_OR_RETURN(CsrView sent, layout_.allocator_.Adjacency(as_sent, context_.shapes.Of(as_sent)));
+  sent.value = nullptr;
+  return sent;
+}
+
 StatusOr<EdgeFeaturesView> StepBinder::EdgeFeatures(int64_t width, const LoopFeatures& added) {
   const PreparedGraph& graph = *request().graph;
   VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(graph.edge_feature_width(), graph.num_edges(), width));
   EdgeFeaturesView view;
   view.width = width;
-  view.values = graph.parts().edge_attr.data();
-  view.sent = graph.parts().csr.view();
+  VICINAL_ASSIGN_OR_RETURN(view.values, layout_.allocator_.EdgeFeatures());
+  VICINAL_ASSIGN_OR_RETURN(view.sent, AdjacencyAsSent());
   view.one_loop_each = node_.adjacency.loops != SelfLoops::kAsSent;
   if (!view.one_loop_each) return view;
   if (added.mean && graph.edge_feature_width() == width) {

@@ -132,6 +132,7 @@ Status GatherInputs(const ReceptiveFieldProgram& field, const FeatureMatrix& fea
   } else {
     inputs->dense = {work->dense.data(), rows, cols, cols};
   }
+  inputs->nodes = work->finder.nodes();
   inputs->vectors.resize(field.vectors.size());
   for (size_t v = 0; v < field.vectors.size(); ++v) inputs->vectors[v] = work->vectors[v].data();
   inputs->adjacencies.resize(field.adjacencies.size());

@@ -87,12 +87,16 @@ UnitCost GpuCost(const AttentionArgs& args, double) {
   const double row = 8 + 2 * Floats(columns) + Floats(args.problem.heads);
   const double edge =
       4 + Floats(args.problem.heads) + Floats(columns) * (args.problem.kind == AttentionKind::kDot ? 2 : 1);
-  return {row / kMemorySpeed, edge / kGatherSpeed, 0};
+  const int64_t features = args.problem.edge_width;  // multiplied per column in GATv2's scores, otherwise per head
+  const int64_t products = args.problem.kind == AttentionKind::kGatV2 ? columns : args.problem.heads;
+  return {row / kMemorySpeed, (edge + Floats(features)) / kGatherSpeed + Flops(features, products) / kProductSpeed, 0};
 }
 UnitCost GpuCost(const MessageReduceArgs& args, double) {
   const MessageReduceProblem& problem = args.problem;
   UnitCost cost = {(8 + Floats(problem.width) + Floats(problem.out_width())) / kMemorySpeed,
-                   (4 + Floats(problem.width)) / kGatherSpeed, 0};
+                   (4 + Floats(problem.width + problem.edge_width)) / kGatherSpeed +
+                       Flops(problem.edge_width, problem.width) / kProductSpeed,
+                   0};
   int64_t in = problem.width;
   for (int32_t layer = 0; layer < problem.num_layers; ++layer) {
     cost.edge += Flops(in, problem.out_widths[layer]) / kProductSpeed;

@@ -26,6 +26,7 @@ struct ReceptiveFieldInputs {
   const int64_t* sparse_ends = nullptr;  // their row_ptr in host memory
   std::vector<Edges> adjacencies;        // as ReceptiveFieldProgram::adjacencies
   std::vector<const float*> vectors;     // as ReceptiveFieldProgram::vectors
+  const NodeId* nodes = nullptr;         // of all rows, if ReceptiveFieldProgram::edge_features
 };
 
 // Writes the row ends of the first `rows` nodes to work->row_ptr; `full` [N + 1] are those of all nodes, on the host.

@@ -115,6 +115,9 @@ class Maker {
           if constexpr (requires { bound.args.row_epilogue; }) {
             step.inner_row_scale = VectorIndex(bound.args.row_epilogue.row_scale, depth);
           }
+          if constexpr (requires { bound.args.edge; }) {
+            made_.edge_features = made_.edge_features || bound.args.edge.width > 0;
+          }
           if constexpr (requires { bound.args.src_scale; }) {
             step.src_scale = VectorIndex(bound.args.src_scale, depth + 1);
           }

@@ -46,6 +46,7 @@ struct ReceptiveFieldProgram {
   std::vector<CsrView> adjacencies;
   int input_depth = 0;
   std::vector<NodeVector> vectors;
+  bool edge_features = false;  // whether a launch reads features of edges, which it finds by the rows' nodes
 };
 
 // `launches` are those of `program`'s nodes, with their arguments bound to the full graph. `device` runs them.

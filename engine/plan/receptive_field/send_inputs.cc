@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends a field's inputs to a device with memory of its own (docs/adr/0010-receptive-fields-on-a-gpu.md). One block of
-// device memory holds them all. Its front is a copy of the host's data: the nodes, each adjacency's renumbered edges,
-// the row ends of sparse features. The device gathers the rest from the full graph's features, weights and numbers.
-// Transfers 16 bytes per node and 4 per edge.
+// device memory holds them all. Its front is a copy of the host's data: the nodes (again in 32 bits, for kernels that
+// find features of edges by them), each adjacency's renumbered edges, the row ends of sparse features. The device
+// gathers the rest from the full graph's features, weights and numbers. Transfers 16 bytes per node and 4 per edge.
 #include <algorithm>
 
 #include "engine/plan/receptive_field/receptive_field_inputs.h"
@@ -33,6 +33,7 @@ class Sender {
   // Takes memory in the order of ListPieces, then of the sum in Send. REQUIRES: Send returned OK.
   Status Gather(const RegisteredKernel<RowwiseKernel>& gather, DeviceContext& context, ReceptiveFieldInputs* inputs) {
     const int64_t* nodes = Take<int64_t>(work_.finder.num_nodes());
+    inputs->nodes = field_.edge_features ? Take<NodeId>(work_.finder.num_nodes()) : nullptr;
     inputs->adjacencies.resize(field_.adjacencies.size());
     for (size_t i = 0; i < field_.adjacencies.size(); ++i) {
       const CsrView edges = Edges(i);
@@ -86,6 +87,7 @@ class Sender {
     std::copy_n(work_.finder.nodes(), num_nodes, work_.nodes.data());
     work_.pieces.clear();
     AddPiece(work_.nodes.data(), num_nodes);
+    if (field_.edge_features) AddPiece(work_.finder.nodes(), num_nodes);
     for (size_t i = 0; i < field_.adjacencies.size(); ++i) {
       const CsrView edges = Edges(i);
       AddPiece(edges.row_ptr, edges.rows + 1);

@@ -18,7 +18,7 @@ struct Extent {
   const float* inner_row_scale = nullptr;
   const float* src_scale = nullptr;
   const int64_t* feature_ends = nullptr;  // row_ptr of sparse features, on the host
-  const NodeId* nodes = nullptr;          // of all rows, on the host
+  const NodeId* nodes = nullptr;          // of all rows, in memory of the device
 };
 
 void FitEpilogue(const Extent& extent, const float* row_scale, Epilogue* epilogue) {
@@ -144,7 +144,7 @@ Status SubsetRun::Bind(DeviceContext& context, const FeatureMatrix& features, co
       extent.adjacency = {found.rows, found.cols, found.nnz, edges.row_ptr, edges.col, edges.value};
     }
     extent.feature_ends = inputs_.sparse_ends;
-    extent.nodes = field.nodes();
+    extent.nodes = inputs_.nodes;
     extent.row_scale = vector(step.row_scale);
     extent.inner_row_scale = vector(step.inner_row_scale);
     extent.src_scale = vector(step.src_scale);

@@ -33,6 +33,7 @@ int PackOf(const AttentionArgs& args) {
   const AttentionProblem& problem = args.problem;
   const bool whole_heads = problem.head_width % 4 == 0;
   if (!InPacks(args.value)) return 1;
+  if (problem.edge_width > 0 && !InPacks(args.edge_weight, 0, sizeof(float), 4)) return 1;
   if (problem.kind == AttentionKind::kGat) {
     return whole_heads || (problem.heads == 1 && args.value.stride >= PackedStride(problem.head_width)) ? 4 : 1;
   }
@@ -70,6 +71,30 @@ int TileHeads(const AttentionProblem& problem, int64_t tile) {
   return static_cast<int>(std::min(problem.heads, even ? std::max<int64_t>(tile / width, 1) : (tile - 1) / width + 2));
 }
 
+constexpr size_t kShared = 48 << 10;
+
+// Whether a block of that shape fits shared memory.
+bool FitsShared(const AttentionProblem& problem, const AttentionShape& shape, int vec) {
+  const int tile_heads = TileHeads(problem, shape.lanes * shape.packs * vec);
+  const int rows = kAttentionThreads / shape.row_lanes();
+  size_t bytes = SharedBytes(tile_heads, rows);
+  if (problem.edge_width > 0) {
+    bytes += FeatureBytes(problem.kind, tile_heads, static_cast<int>(problem.edge_width), rows);
+  }
+  return bytes <= kShared;
+}
+
+// Whether the features of edges are few enough for shared memory in some shape. Depends on neither rows nor edges: the
+// rows of a receptive field are computed as those of the whole graph.
+bool FitsFeatures(const AttentionProblem& problem, int vec) {
+  constexpr int64_t kMostFloats = kShared / sizeof(float);
+  if (problem.edge_width == 0) return true;
+  if (problem.kind == AttentionKind::kDot && problem.edge_width > kMostFloats) return false;
+  const auto fits = [&](const AttentionShape& shape) { return FitsShared(problem, shape, vec); };
+  return vec == 4 ? std::any_of(std::begin(kWideShapes), std::end(kWideShapes), fits)
+                  : std::any_of(std::begin(kNarrowShapes), std::end(kNarrowShapes), fits);
+}
+
 // The shape nearest to the wanted one, among those whose blocks fit shared memory. The tile takes precedence over the
 // lanes per row.
 AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarget& target) {
@@ -80,11 +105,9 @@ AttentionShape ChooseShape(const AttentionArgs& args, int vec, const LaunchTarge
   const int row_lanes = configured(kRowLanesAt, DefaultRowLanes(args.problem, tile, target));
   const AttentionShape* shapes = vec == 4 ? kWideShapes : kNarrowShapes;
   const size_t count = vec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes);
-  constexpr size_t kShared = 48 << 10;
   const auto distance = [&](const AttentionShape& shape) {
-    const int tile_heads = TileHeads(args.problem, shape.lanes * shape.packs * vec);
-    const bool fits = SharedBytes(tile_heads, kAttentionThreads / shape.row_lanes()) <= kShared;
-    return (fits ? 0 : 10'000) + 100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
+    return (FitsShared(args.problem, shape, vec) ? 0 : 10'000) +
+           100 * std::abs(Log2Of(shape.lanes * shape.packs * vec) - Log2Of(tile)) +
            std::abs(Log2Of(shape.row_lanes()) - Log2Of(row_lanes));
   };
   return *std::min_element(shapes, shapes + count,
@@ -98,7 +121,7 @@ int SmallTileOf(const AttentionArgs& args, int vec) {
   const bool wanted = row_lanes > 0 ? row_lanes == kBlockLanes : problem.edges < kSmallGraphEdges;
   const bool counted = problem.edges < INT32_MAX && problem.rows < INT32_MAX - kBlockLanes &&
                        problem.cols * (args.value.stride / 4) <= UINT32_MAX;
-  if (problem.kind != AttentionKind::kGat || vec != 4 || !wanted || !counted) return 0;
+  if (problem.kind != AttentionKind::kGat || problem.edge_width > 0 || vec != 4 || !wanted || !counted) return 0;
   const int32_t configured = args.config.values[kTileColumnsAt];
   const int columns = configured > 0 ? configured : DefaultTile(problem, vec);
   const int tile = columns <= 32 ? 32 : columns <= 64 ? 64 : 128;
@@ -136,6 +159,8 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   params.source.att = args.att;
   params.source.negative_slope = args.negative_slope;
   params.source.factors = FactorsOf(args);
+  const bool packs = FeatureAccess(args.edge) != Access::kElements && InPacks(args.edge_weight, 0, sizeof(float), 4);
+  params.features = {args.edge, args.edge_weight, static_cast<int>(problem.edge_width), PacksIf(packs)};
   params.out.dst = args.dst;
   params.out.epilogue = args.epilogue;
   params.work.heads = static_cast<int>(problem.heads);
@@ -170,12 +195,26 @@ AttentionParams ParamsOf(const AttentionArgs& args, int vec, const AttentionShap
   return params;
 }
 
+auto LauncherOf(const AttentionProblem& problem) {
+  const bool featured = problem.edge_width > 0;
+  switch (problem.kind) {
+    case AttentionKind::kGat:
+      return featured ? &LaunchFeaturedGat : &LaunchGat;
+    case AttentionKind::kGatV2:
+      return featured ? &LaunchFeaturedGatV2 : &LaunchGatV2;
+    case AttentionKind::kDot:
+      break;
+  }
+  return featured ? &LaunchFeaturedDot : &LaunchDot;
+}
+
 }  // namespace
 
 cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   if (!FitsGathered(args.value) || !FitsGathered(ScoredBy(args))) return LaunchPlainAttention(args, target);
   const int vec = PackOf(args);
+  if (!FitsFeatures(args.problem, vec)) return LaunchPlainAttention(args, target);
   const int small_tile = SmallTileOf(args, vec);
   const AttentionShape shape =
       small_tile > 0 ? AttentionShape{small_tile / 4, 128 / small_tile, 1} : ChooseShape(args, vec, target);
@@ -185,9 +224,7 @@ cudaError_t LaunchFusedAttention(const AttentionArgs& args, const LaunchTarget& 
     const cudaError_t error = cudaMemsetAsync(params.parts.tickets, 0, tickets * sizeof(int), target.stream);
     if (error != cudaSuccess) return error;
   }
-  const auto launch = args.problem.kind == AttentionKind::kGat     ? &LaunchGat
-                      : args.problem.kind == AttentionKind::kGatV2 ? &LaunchGatV2
-                                                                   : &LaunchDot;
+  const auto launch = LauncherOf(args.problem);
   const bool overlap = target.overlap && tickets == 0;  // it must not overlap with the clearing of tickets
   const cudaError_t error = small_tile > 0 ? LaunchSmallGat(params, small_tile, overlap, target.stream)
                                            : launch(params, vec, shape, target.stream);

@@ -35,17 +35,20 @@ inline constexpr AttentionShape kNarrowShapes[] = {{32, 1, 1}, {32, 1, 4}};
 // Columns of the narrowest tile, which bounds the number of tickets.
 inline constexpr int kMinTile = 32;
 
-// Scratch memory: partial results of long rows (sums, then each head's shift and denominator), then the heads before
-// they are averaged.
+// Scratch memory: partial results of long rows (sums, then each head's shift and denominator, then of dot products each
+// head's sums of features), then the heads before they are averaged.
 struct AttentionScratch {
   int64_t sum_floats;  // sums per cell; its shifts and denominators follow
   PieceScratch pieces;
   size_t heads_offset;
   size_t bytes;
 
+  static int64_t FeatureSums(const AttentionProblem& problem) {
+    return problem.kind == AttentionKind::kDot ? problem.heads * problem.edge_width : 0;
+  }
   explicit AttentionScratch(const AttentionProblem& problem)
       : sum_floats((problem.heads * problem.head_width + 3) / 4 * 4),
-        pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads,
+        pieces(problem.edges, kAttentionUnit, sum_floats + 2 * problem.heads + FeatureSums(problem),
                (problem.heads * problem.head_width + kMinTile - 1) / kMinTile),
         heads_offset((pieces.bytes() + 63) / 64 * 64),
         bytes(heads_offset + (problem.concat || problem.heads == 1

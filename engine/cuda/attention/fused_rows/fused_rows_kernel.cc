@@ -32,7 +32,8 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     const int64_t columns = problem.heads * problem.head_width;
     for (const int32_t row_lanes : {8, 16, 32, kBlockLanes}) {
-      if (row_lanes <= 32 || problem.kind == AttentionKind::kGat) candidates.push_back({{0, row_lanes}});
+      const bool in_blocks = problem.kind == AttentionKind::kGat && problem.edge_width == 0;
+      if (row_lanes <= 32 || in_blocks) candidates.push_back({{0, row_lanes}});
     }
     for (const int32_t tile : {64, 128}) {
       if (columns > tile) candidates.push_back({{tile, 32}});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of generalised aggregation, without a message MLP (template_spmm.cu) and with one (message_mlp.cu), free of
-// device code.
+// Launchers of generalised aggregation, without a message MLP (template_spmm.cu; with features of edges:
+// featured_rows.cu) and with one (message_mlp.cu), free of device code.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 #define VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 
@@ -64,9 +64,12 @@ struct MessageRowsPart {
   const int64_t* degree_ptr = nullptr;  // row_ptr of all edges, with `carried`
 };
 
-// For both launchers, `scratch` has MessageScratch(args.problem).bytes() bytes. REQUIRES: num_layers == 0.
+// For all launchers, `scratch` has MessageScratch(args.problem).bytes() bytes.
+// REQUIRES: num_layers == 0, edge_width == 0.
 cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
                               void* scratch);
+// With features of edges. REQUIRES: edge_width > 0, num_layers == 0.
+cudaError_t LaunchFeaturedMessages(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 // REQUIRES: num_layers > 0, MessageTile(args.problem).Bytes(kSmallMessageTile) <= SmallTileBytes(target.limits).
 cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 

@@ -16,7 +16,8 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
-    if (problem.edge_width > 0) return "features of edges are read on a CPU only";
+    if (problem.edge_width > 0 && problem.num_layers > 0) return "features of edges only without a message network";
+    if (Refusal refusal = WhyWidthUnsupported(problem.edge_width); !refusal.empty()) return refusal;
     if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
       return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ",
                           SmallTileBytes(limits_), " bytes, before and after their widest layers; these need ",
@@ -30,7 +31,8 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
 
  protected:
   cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
-    return args.problem.num_layers > 0 ? LaunchMessageMlp(args, target, scratch)
+    if (args.problem.num_layers > 0) return LaunchMessageMlp(args, target, scratch);
+    return args.problem.edge_width > 0 ? LaunchFeaturedMessages(args, target, scratch)
                                        : LaunchMessageRows(args, {}, target, scratch);
   }
 

@@ -30,6 +30,19 @@ inline ValueId Gin(ModelMaker& maker, ValueId x, int64_t out) {
 }
 inline ValueId Relu(ModelMaker& maker, ValueId x) { return maker.Activate(x, ActivationKind::kRelu); }
 
+// Two layers of attention that read features of edges.
+inline ValueId TwoWithEdgeFeatures(ModelMaker& maker, AttentionKind kind, LoopFeatures loops) {
+  ValueId x = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    const ValueId h = maker.Linear(x, 12, true), other = maker.Linear(x, 12, true);
+    x = kind == AttentionKind::kGat     ? maker.Attention(h, 2, true)
+        : kind == AttentionKind::kGatV2 ? maker.AttentionV2(h, other, 2, true)
+                                        : maker.AttentionDot(h, other, maker.Linear(x, 12, true), 2, true);
+    maker.WithEdgeFeatures(x, loops);
+  }
+  return x;
+}
+
 struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
@@ -92,6 +105,19 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
          return m.Linear(m.Sum(m.Activate(far, ActivationKind::kTanh), hidden), 5, true);
        }},
       {"rows_alone", false, [](ModelMaker& m) { return m.Linear(Relu(m, m.Linear(0, 16, true)), 5, true); }},
+      {"gine", false,
+       [](ModelMaker& m) {
+         const ValueId h = m.Linear(m.EdgeSum(0, Reduce::kSum, true), kEdgeFeatures, true);
+         return m.Mix(m.EdgeSum(h, Reduce::kMax, false), 1.0, h, 1.5);
+       }},
+      {"gat_edge_mean", false,
+       [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
+      {"gatv2_edge_number", false,
+       [](ModelMaker& m) {
+         return TwoWithEdgeFeatures(m, AttentionKind::kGatV2, {false, 0.5f});
+       }},
+      {"transformer_edge", false,
+       [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kDot, LoopFeatures()); }},
       {"features_themselves", false, [](ModelMaker& m) { return m.Propagate(0, Reduce::kMax); }},
   };
   return cases;

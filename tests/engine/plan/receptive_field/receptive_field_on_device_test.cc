@@ -221,6 +221,35 @@ TEST_F(OneModel, AutoWeighsLaunchesAgainstTheGraph) {
   EXPECT_LT(large->computed_nodes, 100);
 }
 
+TEST_F(OneModel, FeaturesOfEdgesAreSentOnceAndCountedBeforehand) {
+  std::mt19937 random(3);
+  ModelMaker maker(kCols);
+  const auto model = maker.Done(TwoWithEdgeFeatures(maker, AttentionKind::kGat, LoopFeatures()));
+  const EdgeList edges = RandomEdges(kNodes, 4 * kNodes, false, random);
+  const auto admitted = [&] {
+    int64_t last = 0;  // the bytes with all that the graph derives for the plan
+    const auto admit = [&](int64_t bytes) {
+      last = bytes;
+      return OkStatus();
+    };
+    const auto plan = Plan::Build(RequestFor(model, graph_, *features_), registry_, device_, admit);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    plan_ = *plan;
+    return last;
+  };
+  graph_ = PrepareEdges(edges, OrderKind::kNone, {}, &device_);
+  features_ = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, false, *graph_, &device_);
+  const int64_t before = graph_->size_bytes(), first = admitted(), held = graph_->size_bytes();
+  EXPECT_TRUE(graph_->HoldsEdgeFeatures());
+  EXPECT_EQ(held - before,
+            graph_->Adjacency({}).value()->size_bytes() +
+                graph_->Adjacency(Spec(SelfLoops::kReplace, EdgeWeighting::kNone)).value()->size_bytes() +
+                4 * kEdgeFeatures * (edges.num_edges() + kNodes))
+      << "both adjacencies, features of edges and means of loops";
+  EXPECT_EQ(first - admitted(), held - before) << "counted for the first plan alone";
+  EXPECT_EQ(graph_->size_bytes(), held);
+}
+
 TEST_F(OneModel, WithoutAKernelThatGathersRowsThereAreNoFields) {
   MakeSage();
   registry_.rowwise = OperationKernels<RowwiseKernel>("rowwise");

@@ -17,39 +17,6 @@
 namespace vicinal::testing {
 namespace {
 
-// Two layers of attention that read features of edges.
-ValueId TwoWithEdgeFeatures(ModelMaker& maker, AttentionKind kind, LoopFeatures loops) {
-  ValueId x = 0;
-  for (int layer = 0; layer < 2; ++layer) {
-    const ValueId h = maker.Linear(x, 12, true), other = maker.Linear(x, 12, true);
-    x = kind == AttentionKind::kGat     ? maker.Attention(h, 2, true)
-        : kind == AttentionKind::kGatV2 ? maker.AttentionV2(h, other, 2, true)
-                                        : maker.AttentionDot(h, other, maker.Linear(x, 12, true), 2, true);
-    maker.WithEdgeFeatures(x, loops);
-  }
-  return x;
-}
-
-// Also models that read features of edges, which only a CPU runs.
-const std::vector<ReceptiveFieldModel>& Cases() {
-  static const std::vector<ReceptiveFieldModel>& cases = *new std::vector<ReceptiveFieldModel>([] {
-    std::vector<ReceptiveFieldModel> all = ReceptiveFieldModels();
-    all.push_back({"gine", false, [](ModelMaker& maker) {
-                     const ValueId h = maker.Linear(maker.EdgeSum(0, Reduce::kSum, true), kEdgeFeatures, true);
-                     return maker.Mix(maker.EdgeSum(h, Reduce::kMax, false), 1.0, h, 1.5);
-                   }});
-    all.push_back({"gat_edge_mean", false,
-                   [](ModelMaker& maker) { return TwoWithEdgeFeatures(maker, AttentionKind::kGat, LoopFeatures()); }});
-    all.push_back({"gatv2_edge_number", false, [](ModelMaker& maker) {
-                     return TwoWithEdgeFeatures(maker, AttentionKind::kGatV2, {false, 0.5f});
-                   }});
-    all.push_back({"transformer_edge", false,
-                   [](ModelMaker& maker) { return TwoWithEdgeFeatures(maker, AttentionKind::kDot, LoopFeatures()); }});
-    return all;
-  }());
-  return cases;
-}
-
 // A plan, its run over the full graph, and runs over fields to compare with it.
 class ReceptiveFieldRuns {
  public:
@@ -93,7 +60,7 @@ class ReceptiveFieldRunModels : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(ReceptiveFieldRunModels, SameBitsAsTheFullGraph) {
   constexpr int64_t kNodes = 300, kCols = 24;
-  const ReceptiveFieldModel& test = Cases()[GetParam()];
+  const ReceptiveFieldModel& test = ReceptiveFieldModels()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
   std::mt19937 random(static_cast<uint32_t>(GetParam()) + 7);
@@ -168,7 +135,7 @@ void Choose(const TuningKey& key, const KernelSetting& setting, const PreparedGr
 
 TEST_P(ReceptiveFieldRunModels, SameBitsWhateverIsTuned) {
   constexpr int64_t kNodes = 300, kCols = 24;
-  const ReceptiveFieldModel& test = Cases()[GetParam()];
+  const ReceptiveFieldModel& test = ReceptiveFieldModels()[GetParam()];
   ModelMaker maker(kCols, static_cast<uint32_t>(GetParam()) + 1);
   const auto model = maker.Done(test.layers(maker));
   std::mt19937 random(static_cast<uint32_t>(GetParam()) + 11);
@@ -208,8 +175,8 @@ TEST_P(ReceptiveFieldRunModels, SameBitsWhateverIsTuned) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ReceptiveFieldRunModels, ::testing::Range(size_t{0}, Cases().size()),
-                         [](const auto& info) { return Cases()[info.param].name; });
+INSTANTIATE_TEST_SUITE_P(Models, ReceptiveFieldRunModels, ::testing::Range(size_t{0}, ReceptiveFieldModels().size()),
+                         [](const auto& info) { return ReceptiveFieldModels()[info.param].name; });
 
 TEST(ReceptiveFieldRun, OtherFeaturesThanThePlanWasMadeWith) {
   constexpr int64_t kNodes = 80, kCols = 12;

@@ -22,9 +22,11 @@ inline constexpr int kShareStride = kAttentionBatch + 4;
 // The most lanes that compute a score of GATv2 or a dot product, and the packs of each lane. The same in all layouts.
 inline constexpr int kMaxLanesPerHead = 8, kScorePacks = 2;
 
-template <AttentionKind kKind_, int kVec_, int kLanes_, int kGroups_, int kPacks_>
+// kFeatured: edges have features (attention_features.cuh).
+template <AttentionKind kKind_, int kVec_, int kLanes_, int kGroups_, int kPacks_, bool kFeatured_ = false>
 struct AttentionLayout {
   static constexpr AttentionKind kKind = kKind_;
+  static constexpr bool kFeatured = kFeatured_;
   static constexpr int kVec = kVec_, kLanes = kLanes_, kGroups = kGroups_, kPacks = kPacks_;
   static constexpr int kRowLanes = kLanes * kGroups;
   static constexpr int kRowsPerBlock = kAttentionThreads / kRowLanes;
@@ -35,7 +37,11 @@ struct AttentionLayout {
   // Blocks per multiprocessor that the registers must suffice for. Sums and loads in flight determine it.
   static constexpr int kOnTheWay = kKind == AttentionKind::kGat ? 0 : 4 * kScorePacks * 2;
   static constexpr int kHeldFloats = kPacks * (kHeld * (kVec + 1) + 4 * kVec) + kOnTheWay;
-  static constexpr int kMinBlocks = kHeldFloats <= 26 ? 8 : kHeldFloats <= 42 ? 6 : kHeldFloats <= 56 ? 5 : 4;
+  static constexpr int kMinBlocks = kFeatured           ? 4
+                                    : kHeldFloats <= 26 ? 8
+                                    : kHeldFloats <= 42 ? 6
+                                    : kHeldFloats <= 56 ? 5
+                                                        : 4;
   static_assert(kRowLanes >= kMaxLanesPerHead && kRowLanes <= 32 && kRowLanes % kStep == 0);
 
   // The position of edge `edge` of a batch: the edges of a group of lanes are adjacent, so that four are read at once.
@@ -76,11 +82,19 @@ struct AttentionSource {
   Access score_access;  // of GAT's scores
 };
 
+// Features of edges and their weights; read by kernels with Layout::kFeatured alone.
+struct FeatureSource {
+  EdgeFeaturesView edge;
+  const float* weight;  // W^T [A, K] for GAT, otherwise [A, K * C]
+  int width;            // A
+  Access access;        // of an edge's features
+};
+
 // Partial results of long rows (row_pieces.h).
 struct AttentionParts {
   int64_t cells;
   int64_t partial_stride;  // floats of a cell
-  int64_t sum_floats;      // sums of a cell, before its shifts and denominators
+  int64_t sum_floats;      // sums of a cell, before its shifts and denominators, then its sums of features
   float* partials;         // [cells, partial_stride]
   int* tickets;
 };
@@ -99,6 +113,7 @@ struct AttentionParams {
   AttentionSource source;
   AttentionParts parts;
   AttentionEpilogue out;
+  FeatureSource features;
 };
 
 inline constexpr int kNoteFloats = sizeof(RowPiece) / sizeof(float);  // a multiple of 16 bytes

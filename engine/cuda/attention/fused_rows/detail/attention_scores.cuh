@@ -80,12 +80,31 @@ __device__ inline float PartOfScore(const AttentionParams& params, const ScorePa
   return part;
 }
 
+// The rows that MultiplyScores multiplies, and where it puts the products: the sources of a batch, and its scores.
+template <class Layout>
+struct ScoredSources {
+  const AttentionParams& params;
+  const GroupMemory& memory;
+
+  // Of edge `edge`, below kAttentionBatch; more edges than the batch has repeat one of them.
+  __device__ const float* Row(int edge) const {
+    return params.source.scored.row(memory.columns[Layout::Position(edge)]);
+  }
+  __device__ float* At(int head, int edge) const {
+    return memory.shares + head * kShareStride + Layout::Position(edge);
+  }
+  // Adds to a lane's parts of the rows of two edges, before they are multiplied.
+  template <int kAtOnce>
+  __device__ void AddTerms(const int (&)[kAtOnce], const int64_t (&)[kScorePacks],
+                           ScorePacks<Layout> (&)[kAtOnce]) const {}
+};
+
 // GATv2 and dot products: lanes_per_head adjacent lanes per edge and head. They read adjacent parts of the source's
 // row, keep their parts of the target's row in registers over the batch, and add their sums by shuffles. Wide heads are
 // done in parts.
-template <class Layout>
-__device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work,
-                                      const GroupMemory& memory, int64_t row, int edges, int most_edges) {
+template <class Layout, class Scored>
+__device__ inline void MultiplyScores(const AttentionParams& params, const TileWork<Layout>& work, const Scored& scored,
+                                      int64_t row, int edges, int most_edges) {
   constexpr int kAtOnce = 2;
   const int part_lane = work.lane & (params.work.lanes_per_head - 1), part = work.lane / params.work.lanes_per_head;
   const int parts = Layout::kRowLanes / params.work.lanes_per_head, step = params.work.lanes_per_head * Layout::kVec;
@@ -115,13 +134,15 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
 #pragma unroll 1
       for (int edge0 = my_edge; edge0 - my_edge < most_edges; edge0 += kAtOnce * edges_at_once) {
         ScorePacks<Layout> x[kAtOnce];
+        int at[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          const int edge = min(edge0 + i * edges_at_once, kAttentionBatch - 1);
-          const float* source = params.source.scored.row(memory.columns[Layout::Position(edge)]);
+          at[i] = min(edge0 + i * edges_at_once, kAttentionBatch - 1);
+          const float* source = scored.Row(at[i]);
 #pragma unroll
           for (int p = 0; p < kScorePacks; ++p) x[i][p] = LoadReadOnly<Layout::kVec>(source + column[p]);
         }
+        scored.AddTerms(at, column, x);
         float score[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) score[i] = PartOfScore<Layout>(params, query, att, x[i]);
@@ -133,8 +154,8 @@ __device__ inline void MultiplyScores(const AttentionParams& params, const TileW
         for (int i = 0; i < kAtOnce; ++i) {
           const int edge = edge0 + i * edges_at_once;
           if (part_lane != 0 || !mine || edge >= edges) continue;
-          float* at = memory.shares + head * kShareStride + Layout::Position(edge);
-          *at = c0 == 0 ? score[i] : *at + score[i];
+          float* to = scored.At(head, edge);
+          *to = c0 == 0 ? score[i] : *to + score[i];
         }
       }
     }

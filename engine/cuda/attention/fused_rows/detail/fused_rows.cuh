@@ -22,6 +22,7 @@
 
 #include <iterator>
 
+#include "engine/cuda/attention/fused_rows/detail/attention_features.cuh"
 #include "engine/cuda/attention/fused_rows/detail/attention_scores.cuh"
 #include "engine/cuda/common/async_copy.cuh"
 #include "engine/cuda/common/hardware.h"
@@ -107,13 +108,60 @@ __device__ inline void GatherStep(const AttentionParams& params, const TileWork<
   }
 }
 
-// Attends over `count` edges of the stream from `begin` on. To be called by a whole warp; `most` is the largest count
-// in it. `own` is GAT's score of the row for head `lane` of the tile.
+// The scores of a batch, in memory.shares. To be called by whole warps. `source`: of this lane's edges; the batch's
+// sources are also in memory.columns. `row_features`: of the edges from the first batch's on; `done`: edges before.
+template <class Layout>
+__device__ inline void ScoreBatch(const AttentionParams& params, const TileWork<Layout>& work,
+                                  const GroupMemory& memory, const FeaturesOfRow& row_features, int64_t row, int done,
+                                  int edges, int most_edges, const int32_t (&source)[Layout::kSlots]) {
+  if constexpr (Layout::kFeatured) {
+    const FeatureMemory features(params, memory);
+    NoteFeatures<Layout>(params, work, features, row_features, done, edges);
+    __syncwarp();
+    if constexpr (Layout::kKind == AttentionKind::kGatV2) {
+      MultiplyScores<Layout>(params, work, FeaturedSources<Layout>(params, memory, features), row, edges, most_edges);
+      return;
+    }
+    if (Layout::kKind == AttentionKind::kDot && done == 0) {
+      TurnQuery<Layout>(params, work, memory, features, row, edges);
+    }
+  }
+  if constexpr (Layout::kKind == AttentionKind::kGat) {
+    if (work.heads == 1) {
+      GatherScoresOfOneHead<Layout>(params, work, memory, source, edges);
+    } else {
+      __syncwarp();
+      work.score_packs ? GatherScores<Layout, 4>(params, work, memory, edges, most_edges)
+                       : GatherScores<Layout, 1>(params, work, memory, edges, most_edges);
+    }
+  } else {
+    __syncwarp();
+    MultiplyScores<Layout>(params, work, ScoredSources<Layout>{params, memory}, row, edges, most_edges);
+  }
+  if constexpr (Layout::kFeatured) {
+    const FeatureMemory features(params, memory);
+    __syncwarp();
+    if constexpr (Layout::kKind == AttentionKind::kGat) {
+      AddGatFeatures<Layout>(params, work, memory, features, edges);
+    } else {
+      AddDotFeatures<Layout>(params, work, memory, features, edges);
+    }
+  }
+}
+
+// Attends over `count` edges of the stream from `begin` on, of which the first is the row's edge `from`. To be called
+// by a whole warp; `most` is the largest count in it. `own` is GAT's score of the row for head `lane` of the tile.
 template <class Layout>
 __device__ inline void AttendEdges(const AttentionParams& params, const TileWork<Layout>& work,
-                                   const GroupMemory& memory, SourceStream<Layout>& sources, int64_t row, int begin,
-                                   int count, int most, float own, RowSums<Layout>& sums) {
+                                   const GroupMemory& memory, SourceStream<Layout>& sources, int64_t row, int64_t from,
+                                   int begin, int count, int most, float own, RowSums<Layout>& sums) {
   sums.Clear();
+  FeaturesOfRow row_features;
+  if constexpr (Layout::kFeatured) {
+    if (count > 0) {
+      row_features = FindFeatures<Layout::kRowLanes>(params.features.edge, params.work.adjacency, row, from);
+    }
+  }
   if (sources.at != begin) sources.Load(begin, work.lane);
   for (int head = work.lane; head < work.heads; head += Layout::kRowLanes) memory.shift[head] = kNoScore;
   // The source of missing edges: one of the row's own, so that no row reads the neighbours of another.
@@ -132,14 +180,8 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
       memory.columns[Layout::Position(edge)] = source[slot];
     }
     if (edges > 0) sources.Load(begin + done + edges, work.lane);
+    ScoreBatch<Layout>(params, work, memory, row_features, row, done, edges, most_edges, source);
     if constexpr (Layout::kKind == AttentionKind::kGat) {
-      if (work.heads == 1) {
-        GatherScoresOfOneHead<Layout>(params, work, memory, source, edges);
-      } else {
-        __syncwarp();
-        work.score_packs ? GatherScores<Layout, 4>(params, work, memory, edges, most_edges)
-                         : GatherScores<Layout, 1>(params, work, memory, edges, most_edges);
-      }
       if (batch == 0) {
         if (work.lane < work.heads) memory.target[work.lane] = own;
         for (int head = work.lane + Layout::kRowLanes; head < work.heads && count > 0; head += Layout::kRowLanes) {
@@ -147,9 +189,6 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
               params.source.score_dst.data[row * params.source.score_dst.stride + work.first_head + head];
         }
       }
-    } else {
-      __syncwarp();
-      MultiplyScores<Layout>(params, work, memory, row, edges, most_edges);
     }
     __syncwarp();
     const bool raised = ShareBatch<Layout>(params, work, memory, batch, edges, most_edges);
@@ -161,6 +200,9 @@ __device__ inline void AttendEdges(const AttentionParams& params, const TileWork
       for (int p = 0; p < Layout::kPacks; ++p) {
         sums.Scale(p, PowerOfTwo(before[work.head[p]] - after[work.head[p]]));
       }
+    }
+    if constexpr (Layout::kFeatured && Layout::kKind == AttentionKind::kDot) {
+      SumFeatures<Layout>(params, work, memory, FeatureMemory(params, memory), batch, edges);
     }
 #pragma unroll 1
     for (int first = 0; first < most_edges; first += Layout::kStep) {
@@ -309,21 +351,35 @@ __device__ inline void AttendCells(const AttentionParams& params, const TileWork
     }
     SourceStream<Layout> sources{adjacency.col + begin, count};
     RowSums<Layout> sums;
-    AttendEdges<Layout>(params, work, memory, sources, row, 0, count, most, own, sums);
+    const int64_t from = Layout::kFeatured && count > 0 ? begin - __ldg(adjacency.row_ptr + row) : 0;
+    AttendEdges<Layout>(params, work, memory, sources, row, from, 0, count, most, own, sums);
     sums.MergeChains(kWholeWarp);
     if (count > 0) {
       const RowPiece piece = *memory.piece;
       bool last = true;
       if (piece.split()) {
         if (work.group == 0) StorePartial<Layout>(params, work, memory, count, piece.cell, sums);
+        if constexpr (Layout::kFeatured && Layout::kKind == AttentionKind::kDot) {
+          StoreFeaturePartial<Layout>(params, work, FeatureMemory(params, memory),
+                                      params.parts.partials + piece.cell * params.parts.partial_stride);
+        }
         int* ticket = params.parts.tickets + blockIdx.y * params.parts.cells + piece.first_cell;
         last = ArrivesLastKeepingL1(ticket, piece.pieces, mask, work.lane == 0);
         if (last) {
           MergePieces<Layout>(params, work, piece, sums);
           sums.MergeChains(mask);
+          if constexpr (Layout::kFeatured && Layout::kKind == AttentionKind::kDot) {
+            MergeFeatures<Layout>(params, work, FeatureMemory(params, memory), piece);
+            __syncwarp(mask);
+          }
         }
       }
-      if (last && work.group == 0) StoreAttended<Layout>(params, work, row, sums);
+      if (last && work.group == 0) {
+        if constexpr (Layout::kFeatured && Layout::kKind == AttentionKind::kDot) {
+          AddSummedFeatures<Layout>(params, work, FeatureMemory(params, memory), sums.sum[0]);
+        }
+        StoreAttended<Layout>(params, work, row, sums);
+      }
     }
     __syncwarp();
   }
@@ -391,8 +447,13 @@ __device__ inline void AttendRows(const AttentionParams& params, const TileWork<
     const int count = whole ? end - begin : 0;
     const int most = Layout::kRowLanes == 32 ? count : WarpMax(count);
     RowSums<Layout> sums;
-    AttendEdges<Layout>(params, work, memory, sources, row, begin, count, most, own, sums);
+    AttendEdges<Layout>(params, work, memory, sources, row, 0, begin, count, most, own, sums);
     sums.MergeChains(kWholeWarp);
+    if constexpr (Layout::kFeatured && Layout::kKind == AttentionKind::kDot) {
+      if (count > 0 && work.group == 0) {
+        AddSummedFeatures<Layout>(params, work, FeatureMemory(params, memory), sums.sum[0]);
+      }
+    }
     if (whole && work.group == 0) StoreAttended<Layout>(params, work, row, sums);
     begin = end;
   }
@@ -411,8 +472,11 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
   extern __shared__ float4 shared[];
   const int in_block = static_cast<int>(threadIdx.x) / Layout::kRowLanes;
   const TileWork<Layout> work(params);
-  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * GroupFloats(params.work.tile_heads),
-                           params.work.tile_heads);
+  int group_floats = GroupFloats(params.work.tile_heads);
+  if constexpr (Layout::kFeatured) {
+    group_floats += FeatureFloats(Layout::kKind, params.work.tile_heads, params.features.width);
+  }
+  const GroupMemory memory(reinterpret_cast<float*>(shared) + in_block * group_floats, params.work.tile_heads);
   // Pieces of long rows come first. A block has either pieces or rows.
   const int64_t cell_blocks = Blocks<Layout>(params.parts.cells, params.work.cells_per_group);
   const int64_t item =
@@ -429,6 +493,11 @@ __global__ void __launch_bounds__(kAttentionThreads, Layout::kMinBlocks)
 cudaError_t LaunchGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchGatV2(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 cudaError_t LaunchDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
+// The same with features of edges.
+cudaError_t LaunchFeaturedGat(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
+cudaError_t LaunchFeaturedGatV2(const AttentionParams& params, int vec, const AttentionShape& shape,
+                                cudaStream_t stream);
+cudaError_t LaunchFeaturedDot(const AttentionParams& params, int vec, const AttentionShape& shape, cudaStream_t stream);
 // The kernel of fused_small_rows.cuh, with tiles of 32, 64 or 128 columns, read 16 bytes at a time. REQUIRES:
 // params.work.tile_heads <= kSmallHeads.
 cudaError_t LaunchSmallGat(const AttentionParams& params, int tile, bool overlap, cudaStream_t stream);
@@ -439,31 +508,34 @@ cudaError_t LaunchAttentionLayout(const AttentionParams& params, cudaStream_t st
                          Blocks<Layout>(params.work.adjacency.rows, params.work.rows_per_group);
   const int64_t columns = int64_t{params.work.heads} * params.work.head_width;
   const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>((columns + Layout::kTile - 1) / Layout::kTile));
-  FusedAttention<Layout>
-      <<<grid, kAttentionThreads, SharedBytes(params.work.tile_heads, Layout::kRowsPerBlock), stream>>>(params);
+  size_t shared = SharedBytes(params.work.tile_heads, Layout::kRowsPerBlock);
+  if constexpr (Layout::kFeatured) {
+    shared += FeatureBytes(Layout::kKind, params.work.tile_heads, params.features.width, Layout::kRowsPerBlock);
+  }
+  FusedAttention<Layout><<<grid, kAttentionThreads, shared, stream>>>(params);
   return cudaGetLastError();
 }
 
 // Launches the layout of `shape`, searching the list from index kAt on.
-template <AttentionKind kKind, int kVec, int kAt = 0>
+template <AttentionKind kKind, bool kFeatured, int kVec, int kAt = 0>
 cudaError_t LaunchAttentionShape(const AttentionParams& params, const AttentionShape& shape, cudaStream_t stream) {
   constexpr int kShapes = static_cast<int>(kVec == 4 ? std::size(kWideShapes) : std::size(kNarrowShapes));
   if constexpr (kAt < kShapes) {
     constexpr AttentionShape kShape = kVec == 4 ? kWideShapes[kAt] : kNarrowShapes[kAt % std::size(kNarrowShapes)];
     if (shape.lanes == kShape.lanes && shape.groups == kShape.groups && shape.packs == kShape.packs) {
-      using Layout = AttentionLayout<kKind, kVec, kShape.lanes, kShape.groups, kShape.packs>;
+      using Layout = AttentionLayout<kKind, kVec, kShape.lanes, kShape.groups, kShape.packs, kFeatured>;
       return LaunchAttentionLayout<Layout>(params, stream);
     }
-    return LaunchAttentionShape<kKind, kVec, kAt + 1>(params, shape, stream);
+    return LaunchAttentionShape<kKind, kFeatured, kVec, kAt + 1>(params, shape, stream);
   }
   return cudaErrorInvalidValue;
 }
 
-template <AttentionKind kKind>
+template <AttentionKind kKind, bool kFeatured = false>
 cudaError_t LaunchAttentionKind(const AttentionParams& params, int vec, const AttentionShape& shape,
                                 cudaStream_t stream) {
-  return vec == 4 ? LaunchAttentionShape<kKind, 4>(params, shape, stream)
-                  : LaunchAttentionShape<kKind, 1>(params, shape, stream);
+  return vec == 4 ? LaunchAttentionShape<kKind, kFeatured, 4>(params, shape, stream)
+                  : LaunchAttentionShape<kKind, kFeatured, 1>(params, shape, stream);
 }
 
 }  // namespace vicinal::cuda

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused_rows for dot products with features of edges.
+#include "engine/cuda/attention/fused_rows/detail/fused_rows.cuh"
+
+namespace vicinal::cuda {
+
+cudaError_t LaunchFeaturedDot(const AttentionParams& params, int vec, const AttentionShape& shape,
+                              cudaStream_t stream) {
+  return LaunchAttentionKind<AttentionKind::kDot, true>(params, vec, shape, stream);
+}
+
+}  // namespace vicinal::cuda
