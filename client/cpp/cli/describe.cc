@@ -66,6 +66,9 @@ void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
   PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
 }
 
+// A number of features per edge, for tables.
+std::string WidthText(int64_t width) { return width > 0 ? absl::StrCat(width) : "-"; }
+
 }  // namespace
 
 std::string StateName(v1::Graph::State state) {
@@ -101,13 +104,13 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
     out << "no graphs\n";
     return;
   }
-  Table table({"graph", "version", "state", "nodes", "edges", "order", "memory", "feature sets"});
+  Table table({"graph", "version", "state", "nodes", "edges", "edge features", "order", "memory", "feature sets"});
   for (const v1::Graph& graph : graphs) {
     std::vector<std::string> sets;
     for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
     table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
-               absl::StrCat(graph.edge_count()), graph.order(), FormatBytes(graph.size_bytes()),
-               absl::StrJoin(sets, ", ")});
+               absl::StrCat(graph.edge_count()), WidthText(graph.edge_feature_width()), graph.order(),
+               FormatBytes(graph.size_bytes()), absl::StrJoin(sets, ", ")});
   }
   table.Print(out);
 }
@@ -154,11 +157,12 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
     out << "no models\n";
     return;
   }
-  Table table({"model", "version", "features", "classes", "of", "weights", "memory"});
+  Table table({"model", "version", "features", "edge features", "classes", "of", "weights", "memory"});
   for (const v1::Model& model : models) {
     table.Add({model.name(), absl::StrCat(model.version()), absl::StrCat(model.feature_count()),
-               absl::StrCat(model.class_count()), model.graph_level() ? "graphs" : "nodes",
-               absl::StrCat(model.parameter_count()), FormatBytes(model.size_bytes())});
+               WidthText(model.edge_feature_width()), absl::StrCat(model.class_count()),
+               model.graph_level() ? "graphs" : "nodes", absl::StrCat(model.parameter_count()),
+               FormatBytes(model.size_bytes())});
   }
   table.Print(out);
 }

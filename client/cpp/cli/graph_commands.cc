@@ -105,6 +105,7 @@ absl::Status UploadGraph(const Context& context) {
   if (graph.features) {
     CLIENT_RETURN_IF_ERROR(CheckFinite(*graph.features, args.Text("x", args.Positional(0)), graph.ids));
   }
+  CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(graph, args.Positional(0), args.Text("edge_attr")));
   Replaced replaced;
   if (replaces) {
     CLIENT_ASSIGN_OR_RETURN(replaced, FindReplaced(context, graph.features.has_value()));
