@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `vicinal graph ...`: upload, list, get, delete. (explain is in explain_command.cc, tune in tune_command.cc.)
+// `vicinal graph ...`: upload, list, get, delete. (explain, tune and plot have files of their own.)
 #include <optional>
 #include <utility>
 
@@ -250,6 +250,7 @@ std::vector<Command> GraphCommands() {
        DeleteGraph},
       ExplainCommand(),
       TuneCommand(),
+      PlotCommand(),
   };
 }
 

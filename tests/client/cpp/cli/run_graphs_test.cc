@@ -55,6 +55,26 @@ TEST_F(RunTest, EdgesThatAreNotFiniteAreNamedBeforeTheUpload) {
   EXPECT_EQ(server_.seen().finishes, 0);
 }
 
+TEST_F(RunTest, PlotsAGraph) {
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg"), kExitNotFound);
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("wrote the picture of graph 'g' version 3 to g.svg"));
+  const std::string svg = *ReadFile("g.svg");
+  for (const char* const part : {"<svg ", "graph 'g' version 3: 3 nodes, 2 edges", "in execution order (rcm)",
+                                 "3 x 3 tiles, every 2th target", "M1 0h1v1h-1z", "M2 1h1v1h-1z", "</svg>\n"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  ASSERT_EQ(Vicinal("graph plot g --output -"), kExitOk) << err();
+  EXPECT_EQ(out(), svg);
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg --tiles 3 --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["picture"]["before"].size(), 9u);
+  EXPECT_EQ(Vicinal("graph plot g --output - --json"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph plot g --output none/g.svg"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph plot g --output g.svg --tiles 4294967297"), kExitUsage);
+}
+
 TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
   ASSERT_TRUE(WriteFile("e.csv", "\"Doe, John\",ann\nann,\"\"\"x\"\"\"\n").ok());
   ASSERT_TRUE(WriteFile("ids.csv", "ann\r\n\"Doe, John\"\r\n\"\"\"x\"\"\"\r\n").ok());
