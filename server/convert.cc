@@ -296,6 +296,21 @@ v1::Reorder ToProto(OrderKind order) {
   return v1::REORDER_UNSPECIFIED;
 }
 
+v1::GraphPicture ToProto(const GraphPicture& picture) {
+  v1::GraphPicture out;
+  out.set_name(picture.graph);
+  out.set_version(picture.version);
+  out.set_node_count(picture.node_count);
+  out.set_edge_count(picture.edge_count);
+  out.set_order(std::string(ToString(picture.order)));
+  out.mutable_degree_counts()->Add(picture.degree_counts.begin(), picture.degree_counts.end());
+  out.set_tiles(picture.side);
+  out.set_row_stride(picture.row_stride);
+  out.mutable_before()->Add(picture.before.begin(), picture.before.end());
+  out.mutable_after()->Add(picture.after.begin(), picture.after.end());
+  return out;
+}
+
 v1::Graph ToProto(const GraphResource& graph) {
   v1::Graph out;
   out.set_name(graph.name);

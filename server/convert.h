@@ -36,6 +36,7 @@ Status CheckUploadId(std::string_view id, std::string_view field);
 google::protobuf::Timestamp ToProto(WallTime time);
 v1::Reorder ToProto(OrderKind order);
 v1::Graph ToProto(const GraphResource& graph);
+v1::GraphPicture ToProto(const GraphPicture& picture);
 v1::FeatureSet ToProto(const FeatureSetResource& set);
 v1::Model ToProto(const ModelResource& model);
 v1::ServedBy ToProto(const ServedBy& served_by);

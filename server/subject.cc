@@ -52,6 +52,7 @@ void TellPair(const std::string& name, Subject* subject) {
 void Tell(const v1::GetGraphRequest& request, Subject* subject) { subject->graph = Shown(request.name()); }
 void Tell(const v1::WatchGraphRequest& request, Subject* subject) { subject->graph = Shown(request.name()); }
 void Tell(const v1::GetTuningRequest& request, Subject* subject) { subject->graph = Shown(request.name()); }
+void Tell(const v1::GetGraphPictureRequest& request, Subject* subject) { subject->graph = Shown(request.name()); }
 void Tell(const v1::ListFeaturesRequest& request, Subject* subject) { subject->graph = Shown(request.graph()); }
 void Tell(const v1::GetModelRequest& request, Subject* subject) { subject->model = Shown(request.name()); }
 void Tell(const v1::ClassifyRequest& request, Subject* subject) { TellTarget(request.target(), subject); }

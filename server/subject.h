@@ -34,6 +34,7 @@ void Tell(const v1::DeleteGraphRequest& request, Subject* subject);
 void Tell(const v1::TuneGraphRequest& request, Subject* subject);
 void Tell(const v1::TuneGraphResponse& response, Subject* subject);
 void Tell(const v1::GetTuningRequest& request, Subject* subject);
+void Tell(const v1::GetGraphPictureRequest& request, Subject* subject);
 void Tell(const v1::ListFeaturesRequest& request, Subject* subject);
 void Tell(const v1::DeleteFeaturesRequest& request, Subject* subject);
 void Tell(const v1::GetModelRequest& request, Subject* subject);

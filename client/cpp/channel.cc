@@ -24,6 +24,7 @@ const char kDefaultServiceConfig[] = R"({"methodConfig": [{
     {"service": "vicinal.v1.GraphService", "method": "GetUpload"},
     {"service": "vicinal.v1.GraphService", "method": "GetGraph"},
     {"service": "vicinal.v1.GraphService", "method": "GetTuning"},
+    {"service": "vicinal.v1.GraphService", "method": "GetGraphPicture"},
     {"service": "vicinal.v1.GraphService", "method": "ListGraphs"},
     {"service": "vicinal.v1.GraphService", "method": "ListFeatures"},
     {"service": "vicinal.v1.ModelService", "method": "GetModel"},

@@ -306,6 +306,16 @@ absl::StatusOr<v1::GetTuningResponse> Client::GetTuning(const std::string& name)
   return impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetTuning, request, name);
 }
 
+absl::StatusOr<v1::GraphPicture> Client::GetGraphPicture(const std::string& name, int32_t tiles) {
+  v1::GetGraphPictureRequest request;
+  request.set_name(name);
+  request.set_tiles(tiles);
+  CLIENT_ASSIGN_OR_RETURN(v1::GraphPicture picture,
+                          impl_->channel.Call(impl_->graphs.get(), &GraphStub::GetGraphPicture, request, name));
+  CLIENT_RETURN_IF_ERROR(internal::CheckPicture(picture));
+  return picture;
+}
+
 absl::StatusOr<v1::Model> Client::GetModel(const std::string& name) {
   v1::GetModelRequest request;
   request.set_name(name);

@@ -161,6 +161,9 @@ class Client {
   absl::StatusOr<v1::TuneGraphResponse> TuneGraph(const v1::TuneGraphRequest& request);
   // The tuning records of the graph.
   absl::StatusOr<v1::GetTuningResponse> GetTuning(const std::string& name);
+  // What the status page draws of the graph. `tiles`: on each side of the adjacency, up to 256; 0: 64. The counts are
+  // complete and not negative.
+  absl::StatusOr<v1::GraphPicture> GetGraphPicture(const std::string& name, int32_t tiles = 0);
   // Its decisions as text, for TuneGraphRequest::import_text on a server with the same kind of device.
   absl::StatusOr<std::string> ExportTuning(const std::string& name);
   // `if_version` 0: any version.

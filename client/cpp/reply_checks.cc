@@ -98,4 +98,22 @@ absl::Status CheckReply(const v1::ClassifyGraphsRequest& request, const v1::Clas
   return rows->Add(0, reply.classes().shape(0));
 }
 
+absl::Status CheckPicture(const v1::GraphPicture& picture) {
+  constexpr int32_t kMostTiles = 256;
+  constexpr int kMostDigits = 64;
+  const int32_t side = picture.tiles();
+  if (side < 0 || side > kMostTiles) return Broken(absl::StrCat("a picture of ", side, " tiles on each side"));
+  if (picture.before_size() != side * side || picture.after_size() != side * side) {
+    return Broken("the counts of a picture are not as many as its tiles");
+  }
+  if (picture.degree_counts_size() > kMostDigits) return Broken("a picture has degrees of more than 64 digits");
+  if (picture.row_stride() < 1) return Broken("a picture has a stride below 1");
+  for (const auto* const counts : {&picture.degree_counts(), &picture.before(), &picture.after()}) {
+    for (const int64_t count : *counts) {
+      if (count < 0) return Broken("a picture has a count below 0");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace vicinal::client::internal

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks that an inference reply is what was asked for: as many rows, the matrices and widths that the request names,
-// tensors whose bytes match their shapes. A reply that fails is INTERNAL. Internal to the client library.
+// tensors whose bytes match their shapes; and that a picture can be drawn. A reply that fails is INTERNAL. Internal to
+// the client library.
 #ifndef VICINAL_CLIENT_CPP_REPLY_CHECKS_H_
 #define VICINAL_CLIENT_CPP_REPLY_CHECKS_H_
 
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
+#include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/inference.pb.h"
 
 namespace vicinal::client::internal {
@@ -37,6 +39,9 @@ absl::Status CheckReply(const v1::ClassifyRequest& request, const v1::ClassifyRe
 absl::Status CheckReply(const v1::EmbedRequest& request, const v1::EmbedResponse& reply, RowCount* rows);
 absl::Status CheckReply(const v1::ClassifyGraphsRequest& request, const v1::ClassifyGraphsResponse& reply,
                         RowCount* rows);
+
+// At most 256 x 256 tiles and 64 digits of degrees, all counts there and none negative.
+absl::Status CheckPicture(const v1::GraphPicture& picture);
 
 }  // namespace vicinal::client::internal
 

@@ -30,6 +30,8 @@ struct GraphPicture {
 };
 
 inline constexpr int64_t kPictureEdges = int64_t{1} << 24;
+// The usual side, and the largest.
+inline constexpr int kPictureSide = 64, kMaxPictureSide = 256;
 
 }  // namespace vicinal
 

@@ -237,6 +237,24 @@ Status GraphHandler::GetTuning(const Call& call, const v1::GetTuningRequest& req
   return OkStatus();
 }
 
+Status GraphHandler::GetGraphPicture(const Call& call, const v1::GetGraphPictureRequest& request,
+                                     v1::GraphPicture* response) {
+  VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.name()));
+  if (request.tiles() < 0 || request.tiles() > kMaxPictureSide) {
+    return InvalidArgument(
+        "BAD_PICTURE", "tiles",
+        absl::StrCat("tiles is ", request.tiles(), "; it must be 1 to ", kMaxPictureSide, ", or 0 for ", kPictureSide));
+  }
+  VICINAL_ASSIGN_OR_RETURN(const GraphPicture picture,
+                           engine_.Picture(request.name(), request.tiles() == 0 ? kPictureSide : request.tiles()));
+  *response = ToProto(picture);
+  if (const auto bytes = static_cast<int64_t>(response->ByteSizeLong()); bytes > limits_.max_response_bytes) {
+    return OverLimit("max_response_bytes", "tiles", bytes, limits_.max_response_bytes);
+  }
+  return OkStatus();
+}
+
 Status GraphHandler::ListFeatures(const Call& call, const v1::ListFeaturesRequest& request,
                                   v1::ListFeaturesResponse* response) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GraphService without gRPC. Thread-safe; all methods but the uploads' finish and TuneGraph return at once.
+// GraphService without gRPC. Thread-safe; all methods but the uploads' finish, TuneGraph
+// and GetGraphPicture return at once.
 #ifndef VICINAL_SERVER_HANDLERS_GRAPH_HANDLER_H_
 #define VICINAL_SERVER_HANDLERS_GRAPH_HANDLER_H_
 
@@ -34,6 +35,8 @@ class GraphHandler {
   // Blocks until the measurements are done, unless `no_wait`.
   Status TuneGraph(Call& call, const v1::TuneGraphRequest& request, v1::TuneGraphResponse* response);
   Status GetTuning(const Call& call, const v1::GetTuningRequest& request, v1::GetTuningResponse* response);
+  // Looks at up to kPictureEdges edges.
+  Status GetGraphPicture(const Call& call, const v1::GetGraphPictureRequest& request, v1::GraphPicture* response);
   Status ListFeatures(const Call& call, const v1::ListFeaturesRequest& request, v1::ListFeaturesResponse* response);
   Status DeleteFeatures(const Call& call, const v1::DeleteFeaturesRequest& request,
                         v1::DeleteFeaturesResponse* response);

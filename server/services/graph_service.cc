@@ -22,6 +22,14 @@ std::unique_ptr<grpc::Service> MakeGraphService(Core& core, GraphHandler& handle
       InfoOf(Method::kTuneGraph).name,
       [&core, &handler](grpc::CallbackServerContext* context) { return new TuneReactor(core, context, handler); });
   service->AddAnswer(Method::kGetTuning, handler, &GraphHandler::GetTuning);
+  service->Add<LaterReactor, v1::GetGraphPictureRequest, v1::GraphPicture>(
+      Method::kGetGraphPicture,
+      [&core, &handler](Call& call, const v1::GetGraphPictureRequest& request, v1::GraphPicture* response, auto done) {
+        const Status posted = core.workers.Post([&handler, &call, &request, response, done] {
+          done(OrOutOfMemory([&] { return handler.GetGraphPicture(call, request, response); }));
+        });
+        if (!posted.ok()) done(posted);
+      });
   service->AddUpload<v1::UploadFeaturesRequest, v1::UploadFeaturesResponse>(
       Method::kUploadFeatures, [&handler](const Call& call) { return handler.UploadFeatures(call); });
   service->AddAnswer(Method::kListFeatures, handler, &GraphHandler::ListFeatures);

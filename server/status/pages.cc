@@ -6,13 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "proto/picture/svg.h"
 #include "server/status/html.h"
-#include "server/status/svg.h"
 
 namespace vicinal::server {
 namespace {
-
-constexpr int kTiles = 64;
 
 std::string WholePage(const std::string& title, const std::string& body, bool sign_out) {
   return absl::StrCat(
@@ -139,19 +137,13 @@ std::string ProfileSection(const GraphResource& graph) {
 }
 
 std::string PictureSection(const GraphPicture& picture) {
-  int64_t most = 0;
-  for (const std::vector<int64_t>* const tiles : {&picture.before, &picture.after}) {
-    for (const int64_t count : *tiles) most = std::max(most, count);
-  }
+  const int64_t most = picture::MostEdges(picture.before, picture.after);
   return absl::StrCat(
-      "<h2>Nodes by in-degree</h2>\n", HistogramSvg(picture.degree_counts),
-      "<h2>Adjacency</h2>\n<p>Sources from left to right, targets from top to bottom, ", picture.side, " x ",
-      picture.side, " tiles",
-      picture.row_stride > 1 ? absl::StrCat(", every ", picture.row_stride, "th target") : std::string(),
-      "; the darker, the more edges.</p>\n<div class=\"pair\"><figure>",
-      AdjacencySvg(picture.before, picture.side, most, "adjacency in the order of the upload"),
+      "<h2>Nodes by in-degree</h2>\n", picture::HistogramSvg(picture.degree_counts), "<h2>Adjacency</h2>\n<p>",
+      picture::TilesText(picture.side, picture.row_stride), "</p>\n<div class=\"pair\"><figure>",
+      picture::AdjacencySvg(picture.before, picture.side, most, "adjacency in the order of the upload"),
       "<figcaption>as uploaded</figcaption></figure><figure>",
-      AdjacencySvg(picture.after, picture.side, most, "adjacency in execution order"),
+      picture::AdjacencySvg(picture.after, picture.side, most, "adjacency in execution order"),
       "<figcaption>in execution order (", Escaped(ToString(picture.order)), ")</figcaption></figure></div>\n");
 }
 
@@ -206,7 +198,7 @@ StatusOr<std::string> GraphPage(const StatusSource& source, const std::string& n
     absl::StrAppend(&body, ProfileSection(graph), FeatureSetsSection(graph));
     // What is on disk only stays there.
     if (graph.serving->resident) {
-      const StatusOr<GraphPicture> picture = source.engine->Picture(name, kTiles);
+      const StatusOr<GraphPicture> picture = source.engine->Picture(name, kPictureSide);
       if (picture.ok()) absl::StrAppend(&body, PictureSection(*picture));
       const StatusOr<TuningReport> tuning = source.engine->GetTuning(name);
       if (tuning.ok()) absl::StrAppend(&body, KernelsSection(*tuning));

@@ -200,6 +200,10 @@ bool Session::RunGraphs(const Call& call, server::Call& about) {
     case Case::kGetTuning:
       Unary<v1::GetTuningResponse>([&](auto* reply) { return graphs_.GetTuning(about, call.get_tuning(), reply); });
       return true;
+    case Case::kGetGraphPicture:
+      Unary<v1::GraphPicture>(
+          [&](auto* reply) { return graphs_.GetGraphPicture(about, call.get_graph_picture(), reply); });
+      return true;
     case Case::kListFeatures:
       Unary<v1::ListFeaturesResponse>(
           [&](auto* reply) { return graphs_.ListFeatures(about, call.list_features(), reply); });

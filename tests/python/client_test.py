@@ -10,7 +10,7 @@ import unittest
 import numpy as np
 
 import vicinal
-from data import layer_model, model_files, needs, read_graph, read_safetensors, safetensors
+from data import layer_model, model_files, needs, read_graph, read_safetensors, safetensors, snippets
 from server_process import ServerProcess
 from vicinal import errors
 
@@ -40,6 +40,12 @@ class ClientTest(unittest.TestCase):
         self.assertIn("gcn", [model.name for model in self.client.list_models()])
         self.assertIn("GCNConv", [layer.type for layer in self.client.capabilities().layer_types])
         self.assertGreater(len(self.client.explain("cora", "gcn").steps), 1)
+
+    def test_snippets_of_the_guide(self):
+        (block,) = snippets("python.md", "client_test.py")
+        names = {"np": np, "vicinal": vicinal, "client": self.client}
+        exec(block, names)  # pylint: disable=exec-used
+        self.assertEqual(names["graph"].edge_features, 2)
 
     def test_classifies_as_pytorch_geometric_does(self):
         answer = self.client.classify("cora", "gcn", TEST, top_k=3, logits=True, probabilities=True)

@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import re
 import unittest
 
 import numpy as np
@@ -54,6 +55,12 @@ def safetensors(tensors):
         data += raw
     text = json.dumps(header).encode()
     return len(text).to_bytes(8, "little") + text + data
+
+
+def snippets(page, test):
+    """Python code of a page of docs that says that it runs in `test`."""
+    with open(os.path.join(ROOT, "docs", page), encoding="utf-8") as file:
+        return re.findall(re.escape(f"<!-- runs in tests/python/{test} -->") + r"\n```python\n(.*?)```", file.read(), re.DOTALL)
 
 
 def needs(module):

@@ -187,6 +187,16 @@ class WeightedGraphConv(nn.Module):
         return self.conv2(self.conv1(x, edge_index, edge_weight).relu(), edge_index, edge_weight=edge_weight)
 
 
+class WeightedInitial(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.first = pyg.GCN2Conv(features, alpha=0.3, theta=0.5, layer=2)
+        self.second = pyg.ARMAConv(features, classes, shared_weights=True, num_layers=3)
+
+    def forward(self, x, edge_index, edge_weight):
+        return self.second(self.first(x, x, edge_index, edge_weight), edge_index, edge_weight)
+
+
 class EdgeFeatures(nn.Module):
     """Every layer that reads features of edges, and one that does not."""
 
@@ -250,6 +260,73 @@ class Propagating(nn.Module):
         return self.head(F.hardtanh(self.lg(x, edge_index), -2.0, 2.0))
 
 
+class Initial(nn.Module):
+    """GCN2Conv mixes the first layer's output in; ARMAConv's stacks, with an activation of its own."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.first, self.alpha = nn.Linear(features, 16), nn.Parameter(torch.tensor(0.75))
+        self.convs = nn.ModuleList([pyg.GCN2Conv(16, alpha=0.1, theta=0.5, layer=i + 1, shared_weights=i == 0) for i in range(2)])
+        self.plain = pyg.GCN2Conv(16, alpha=0.2, normalize=False)
+        self.arma = pyg.ARMAConv(16, classes, num_stacks=2, num_layers=2, act=nn.LeakyReLU(0.1), dropout=0.25)
+
+    def forward(self, x, edge_index):
+        x = x_0 = self.first(F.dropout(x, training=self.training)).relu()
+        for conv in self.convs:
+            x = conv(x, x_0, edge_index).relu()
+        x = self.alpha * x + (1 - 0.25) * self.plain(x, x_0, edge_index)
+        return self.arma(x, edge_index)
+
+
+class Gated(nn.Module):
+    """Several aggregations side by side, a learnt gate as a product, differences, a softmax inside."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.many = SAGEConv(features, 16, aggr=["mean", "max", "std", "min"])
+        self.deviation, self.gate = SAGEConv(16, 16, aggr="std"), nn.Sequential(nn.Linear(16, 32), nn.GLU())
+        self.norm, self.message, self.groups = nn.RMSNorm(16), pyg.MessageNorm(learn_scale=True), pyg.DiffGroupNorm(16, groups=3)
+        self.soft, self.out = nn.Softmax(dim=-1), nn.Linear(16, classes)
+
+    def forward(self, x, edge_index):
+        h = self.many(x, edge_index).relu()
+        g = torch.sigmoid(self.gate(h))
+        h = g * self.deviation(h, edge_index) + (h - h * g) / 2
+        h = self.message(h, self.norm(h))
+        h = self.groups(torch.sub(h, self.soft(h), alpha=0.5))
+        return self.out(h * F.softmax(-h, dim=-1))
+
+
+class JumpingLstm(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.convs = nn.ModuleList([GCNConv(features, 8), GCNConv(8, 8), GCNConv(8, 8)])
+        self.jump, self.lin = pyg.JumpingKnowledge("lstm", channels=8, num_layers=3), nn.Linear(8, classes)
+
+    def forward(self, x, edge_index):
+        xs = []
+        for conv in self.convs:
+            x = conv(x, edge_index).relu()
+            xs.append(x)
+        return self.lin(self.jump(xs) + sum(xs))
+
+
+class GraphAttention(nn.Module):
+    """Readouts that weigh nodes: with scores of an MLP, of one layer, and of the features."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv = GCNConv(features, 16)
+        self.by_mlp = pyg.aggr.AttentionalAggregation(pyg.MLP([16, 8, 1], norm=None), nn.Sequential(nn.Linear(16, 16), nn.Tanh()))
+        self.by_layer = pyg.aggr.AttentionalAggregation(nn.Linear(16, 16), pyg.MLP([16, 16], norm=None))
+        self.fixed, self.learnt = pyg.aggr.SoftmaxAggregation(t=0.5), pyg.aggr.SoftmaxAggregation(learn=True, channels=16)
+        self.lin = nn.Linear(64, classes)
+
+    def forward(self, x, edge_index, batch):
+        x = self.conv(x, edge_index).relu()
+        return self.lin(torch.cat([self.by_mlp(x, batch), self.by_layer(x, index=batch), self.fixed(x, batch), self.learnt(x, batch)], dim=-1))
+
+
 class Unsupported(nn.Module):
     """Five things that the server has no layer for."""
 
@@ -262,7 +339,7 @@ class Unsupported(nn.Module):
         x = self.embedding(x)
         x = self.conv1(x, edge_index)
         x = torch.sin(x)  # sin here
-        return self.conv2(x * 2, edge_index)
+        return self.conv2(x % 2, edge_index)
 
 
 class Deciding(nn.Module):
@@ -276,4 +353,5 @@ class Deciding(nn.Module):
         return x
 
 
-NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared, Propagating]
+NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared, Propagating,
+               Initial, Gated, JumpingLstm]

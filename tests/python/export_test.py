@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import vicinal
-from data import CLASSES, FEATURES, ROOT, needs, randomize
+from data import CLASSES, FEATURES, ROOT, needs, randomize, snippets
 from server_process import ServerProcess
 
 try:
@@ -75,6 +75,7 @@ class ExportTest(unittest.TestCase):
 
     def test_edge_weights(self):
         self.check(models.WeightedGraphConv(FEATURES, CLASSES), self.weighted, "w")
+        self.check(models.WeightedInitial(FEATURES, CLASSES), self.weighted, "w")
 
     def test_features_of_edges(self):
         data = make_data(seed=3)
@@ -88,6 +89,17 @@ class ExportTest(unittest.TestCase):
         self.check(ready, data, "e", lambda net: net(data.x.double(), data.edge_index, edge_attr=double))
         with self.assertRaisesRegex(vicinal.Error, "was sent without; send it with edge_attr"):
             self.client.classify("g", "m")
+
+    def test_the_cookbook(self):
+        blocks = snippets("python_cookbook.md", "export_test.py")
+        self.assertEqual(len(blocks), 2)
+        data = make_data(seed=4)
+        data.edge_attr = torch.randn(data.num_edges, 3)
+        names = {**vars(pyg), "__name__": "cookbook", "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
+        for block in blocks:
+            exec(block, names)  # pylint: disable=exec-used
+        self.assertEqual(self.client.get_graph("bonds").edge_features, 3)
+        self.assertTrue(self.client.get_model("weighted").raw.uses_edge_weight)
 
     def test_features_of_edges_that_do_not_fit(self):
         data = make_data(seed=3)
@@ -113,18 +125,22 @@ class ExportTest(unittest.TestCase):
 
     def test_graph_models(self):
         batch = Batch.from_data_list([make_data(10 + i, 40, i) for i in range(6)])
-        module = randomize(models.GraphGIN(FEATURES, CLASSES))
-        self.client.upload_model("pool", vicinal.export(module, batch), replace=True)
-        with torch.no_grad():
-            wanted = module.double()(batch.x.double(), batch.edge_index, batch.batch)
-        logits = torch.from_numpy(self.client.classify_graphs("pool", batch, logits=True).logits.copy()).double()
-        self.assertLess(float((logits - wanted).norm() / wanted.norm()), 2e-6)
+        for make in (models.GraphGIN, models.GraphAttention):
+            with self.subTest(make.__name__):
+                module = randomize(make(FEATURES, CLASSES))
+                self.client.upload_model("pool", vicinal.export(module, batch), replace=True)
+                with torch.no_grad():
+                    wanted = module.double()(batch.x.double(), batch.edge_index, batch.batch)
+                logits = torch.from_numpy(self.client.classify_graphs("pool", batch, logits=True).logits.copy()).double()
+                error = float((logits - wanted).norm() / wanted.norm())
+                print(f"{make.__name__}: relative L2 error {error:.1e}")
+                self.assertLess(error, 2e-6)
 
     def test_everything_unsupported_is_named_at_once(self):
         with self.assertRaises(ExportError) as raised:
             vicinal.export(models.Unsupported(FEATURES, CLASSES), self.data)
         text = str(raised.exception)
-        for told in ("embedding", "conv1", "FeaStConv has no counterpart", "sin() has no counterpart", "mul() has no counterpart",
+        for told in ("embedding", "conv1", "FeaStConv has no counterpart", "sin() has no counterpart", "mod() has no counterpart",
                      "conv2", "aggr='median'"):
             self.assertIn(told, text)
         path = os.path.join(HERE, "export_models.py")

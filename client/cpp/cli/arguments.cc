@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parsing in two steps: the command's words first (global options may stand before them), then everything else against
-// the command's own options. Nearness for suggestions is Levenshtein distance.
+// the command's own options. Nearness for suggestions is a distance in edits.
 #include "client/cpp/cli/arguments.h"
 
 #include <algorithm>
@@ -88,19 +88,20 @@ absl::Status CheckValue(const Option& option, const std::string& value) {
   return absl::OkStatus();
 }
 
+// The number of letters to insert, delete or replace, or of neighbours to exchange, to make `b` of `a`.
 size_t Distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
+  std::vector<size_t> before, last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (exchanged) row[j] = std::min(row[j], before[j - 2] + 1);
     }
+    before = std::exchange(last, row);
   }
-  return row[b.size()];
+  return last[b.size()];
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known, const std::string& prefix) {
@@ -295,7 +296,8 @@ std::string HelpFor(const std::string& program, const Syntax& syntax, const std:
 
 std::string Suggest(std::string_view word, const std::vector<std::string>& known) {
   std::string nearest;
-  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  // A typo changes a few letters, and fewer than half of them.
+  size_t least = std::min(std::max<size_t>(2, word.size() / 3) + 1, (word.size() + 1) / 2);
   for (const std::string& candidate : known) {
     const size_t distance = Distance(word, candidate);
     if (distance < least) {

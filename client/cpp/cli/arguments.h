@@ -79,7 +79,8 @@ absl::StatusOr<Found> FindCommand(const std::vector<Syntax>& commands, const std
 // Help for one command.
 std::string HelpFor(const std::string& program, const Syntax& syntax, const std::vector<Option>& global);
 
-// The name in `known` that is most similar to `word`; empty if none is similar.
+// The name in `known` that is most similar to `word`, with edits of fewer than half of its letters; empty if there is
+// none. Exchanged neighbours are one edit.
 std::string Suggest(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace vicinal::client::cli

@@ -90,6 +90,7 @@ absl::Status ClassifyGraphs(const Context& context) {
   if (args.Has("out")) CLIENT_RETURN_IF_ERROR(CheckAnswerPath(args.Text("out")));
   CLIENT_ASSIGN_OR_RETURN(const GraphBatchData data, ReadGraphBatch(args.Positional(0)));
   CLIENT_RETURN_IF_ERROR(CheckFinite(data.features, args.Positional(0), {}));
+  CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(data, args.Positional(0)));
   CLIENT_ASSIGN_OR_RETURN(v1::ClassifyGraphsRequest request, MakeRequest(args));
   const auto graphs = static_cast<int64_t>(data.ptr.size()) - 1;
   if (graphs == 0) return absl::InvalidArgumentError(absl::StrCat(args.Positional(0), ": contains no graphs"));

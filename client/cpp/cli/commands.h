@@ -68,6 +68,7 @@ std::vector<Command> StatusCommands();
 std::vector<Command> StateCommands();
 Command ExplainCommand();
 Command TuneCommand();
+Command PlotCommand();
 Command ClassifyGraphsCommand();
 Command LoadCommand();
 Command SyncCommand();

@@ -14,9 +14,6 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-// Of edges' features; most have none.
-std::string WidthOrDash(int64_t width) { return width == 0 ? "-" : absl::StrCat(width); }
-
 std::string OrderOf(const v1::Graph& graph) {
   std::string asked = v1::Reorder_Name(graph.reorder());
   const std::string prefix = "REORDER_";
@@ -69,6 +66,9 @@ void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
   PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
 }
 
+// A number of features per edge, for tables.
+std::string WidthText(int64_t width) { return width > 0 ? absl::StrCat(width) : "-"; }
+
 }  // namespace
 
 std::string StateName(v1::Graph::State state) {
@@ -109,7 +109,7 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
     std::vector<std::string> sets;
     for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
     table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
-               absl::StrCat(graph.edge_count()), WidthOrDash(graph.edge_feature_width()), graph.order(),
+               absl::StrCat(graph.edge_count()), WidthText(graph.edge_feature_width()), graph.order(),
                FormatBytes(graph.size_bytes()), absl::StrJoin(sets, ", ")});
   }
   table.Print(out);
@@ -160,7 +160,7 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
   Table table({"model", "version", "features", "edge features", "classes", "of", "weights", "memory"});
   for (const v1::Model& model : models) {
     table.Add({model.name(), absl::StrCat(model.version()), absl::StrCat(model.feature_count()),
-               WidthOrDash(model.edge_feature_width()), absl::StrCat(model.class_count()),
+               WidthText(model.edge_feature_width()), absl::StrCat(model.class_count()),
                model.graph_level() ? "graphs" : "nodes", absl::StrCat(model.parameter_count()),
                FormatBytes(model.size_bytes())});
   }

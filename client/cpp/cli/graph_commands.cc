@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `vicinal graph ...`: upload, list, get, delete. (explain is in explain_command.cc, tune in tune_command.cc.)
+// `vicinal graph ...`: upload, list, get, delete. (explain, tune and plot have files of their own.)
 #include <optional>
 #include <utility>
 
@@ -105,6 +105,7 @@ absl::Status UploadGraph(const Context& context) {
   if (graph.features) {
     CLIENT_RETURN_IF_ERROR(CheckFinite(*graph.features, args.Text("x", args.Positional(0)), graph.ids));
   }
+  CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(graph, args.Positional(0), args.Text("edge_attr")));
   Replaced replaced;
   if (replaces) {
     CLIENT_ASSIGN_OR_RETURN(replaced, FindReplaced(context, graph.features.has_value()));
@@ -249,6 +250,7 @@ std::vector<Command> GraphCommands() {
        DeleteGraph},
       ExplainCommand(),
       TuneCommand(),
+      PlotCommand(),
   };
 }
 

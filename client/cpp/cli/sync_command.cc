@@ -4,6 +4,7 @@
 // go on.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -32,11 +33,15 @@ struct Target {
   size_t done = 0;      // steps, of those that change something
   absl::Status status;  // the first error: nothing more is done here
 
-  SyncStep* Find(const char* kind, const std::string& graph, const std::string& name) {
-    const auto found = std::find_if(steps.begin(), steps.end(), [&](const SyncStep& step) {
-      return step.kind == std::string(kind) && step.graph == graph && step.name == name;
-    });
-    return found == steps.end() ? nullptr : &*found;
+  std::map<std::string, size_t> index;  // of steps, by DigestKey
+
+  void SetSteps(std::vector<SyncStep> all) {
+    steps = std::move(all);
+    for (size_t i = 0; i < steps.size(); ++i) index[DigestKey(steps[i].kind, steps[i].graph, steps[i].name)] = i;
+  }
+  const SyncStep* Find(const char* kind, const std::string& graph, const std::string& name) const {
+    const auto found = index.find(DigestKey(kind, graph, name));
+    return found == index.end() ? nullptr : &steps[found->second];
   }
 };
 
@@ -99,7 +104,9 @@ class Syncer {
     }
     CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Model> models, target->client->ListModels());
     for (const v1::Model& model : models) contents.models[model.name()] = model;
-    CLIENT_ASSIGN_OR_RETURN(target->steps, PlanSync(file_, digests_, contents, context_.args.Has("prune")));
+    CLIENT_ASSIGN_OR_RETURN(std::vector<SyncStep> steps,
+                            PlanSync(file_, digests_, contents, context_.args.Has("prune")));
+    target->SetSteps(std::move(steps));
     return absl::OkStatus();
   }
 
@@ -159,8 +166,9 @@ class Syncer {
       CLIENT_ASSIGN_OR_RETURN(StagedIds ids, StagedIds::Write(*content.data.ids, ids_path, declared.name));
       staged.emplace(std::move(ids));
     } else if (content.data.ids) {
-      context_.err << "note: graph '" << declared.name << "' has ids of its own; ids_out: FILE keeps the map of them\n";
+      Note(declared, "has ids of its own; ids_out: FILE keeps the map of them");
     }
+    for (const std::string& note : content.data.notes) Note(declared, note);
     for (Target* const target : targets) {
       const SyncStep& step = *target->Find("graph", "", declared.name);
       content.spec.set_replace(step.action == SyncAction::kReplace);
@@ -172,6 +180,11 @@ class Syncer {
     }
     if (staged && uploaded) CLIENT_RETURN_IF_ERROR(staged->Keep(*content.data.ids, ids_path, *uploaded));
     return absl::OkStatus();
+  }
+
+  void Note(const DeclaredGraph& declared, const std::string& note) {
+    notes_.push_back(absl::StrCat("graph '", declared.name, "': ", note));
+    if (!context_.json) context_.err << "note: " << notes_.back() << '\n';
   }
 
   absl::Status UploadFeatures(const std::string& graph, const DeclaredResource& declared) {
@@ -279,13 +292,14 @@ class Syncer {
       if (!target.status.ok()) server["error"] = std::string(target.status.message());
       servers.push_back(std::move(server));
     }
-    context_.PrintJson(Json{{"dry_run", context_.args.Has("dry_run")}, {"servers", servers}});
+    context_.PrintJson(Json{{"dry_run", context_.args.Has("dry_run")}, {"servers", servers}, {"notes", notes_}});
   }
 
   const Context& context_;
   const SyncFile file_;
   SyncDigests digests_;
   std::vector<Target> targets_;
+  std::vector<std::string> notes_;
 };
 
 absl::Status Sync(const Context& context) {
@@ -304,7 +318,8 @@ Command SyncCommand() {
            "  servers: [\"a:8500\", \"b:8500\"]      optional\n"
            "  graphs:\n"
            "    cora:\n"
-           "      file: cora.npz                  as for graph upload; also x, ids, reorder and its other options\n"
+           "      file: cora.npz                  as for graph upload; also x, edge_attr, ids, reorder and its other\n"
+           "                                      options\n"
            "      features:\n"
            "        today: {file: today.npy}\n"
            "  models:\n"

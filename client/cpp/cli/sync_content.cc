@@ -25,6 +25,8 @@ absl::StatusOr<std::string> DigestOf(const char* kind, const DeclaredResource& d
   for (const auto& [key, value] : declared.options) absl::StrAppend(&text, key, "=", value, "\n");
   for (const auto& [key, path] : declared.files) {
     if (!Matters(key)) continue;
+    // It is read more than once, and must be the same each time.
+    CLIENT_RETURN_IF_ERROR(CheckRegular(path));
     CLIENT_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
     absl::StrAppend(&text, key, std::filesystem::path(path).extension().string(), ":", tls::Sha256Hex(bytes), "\n");
   }
@@ -41,6 +43,7 @@ GraphFileOptions OptionsOf(const DeclaredGraph& declared) {
   GraphFileOptions options;
   options.format = ParseFormat(declared.Option("format", "auto"));
   options.features_path = declared.File("x");
+  options.edge_features_path = declared.File("edge_attr");
   options.ids_path = declared.File("ids");
   options.titles = ParseChoice<Titles>(declared.Option("titles", "auto"));
   options.ids_title = ParseChoice<Titles>(declared.Option("ids_title", "auto"));
@@ -96,6 +99,7 @@ absl::StatusOr<GraphContent> ReadGraphContent(const DeclaredGraph& declared, con
         CheckFinite(*data.features, declared.files.contains("x") ? declared.File("x") : path, data.ids));
     if (data.features->sparse) spec.set_feature_count(data.features->columns);
   }
+  CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(data, path, declared.File("edge_attr")));
   spec.set_name(declared.name);
   spec.set_node_count(data.node_count);
   spec.set_reorder(ParseReorder(declared.Option("reorder", "auto")));

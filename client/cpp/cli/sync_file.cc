@@ -32,9 +32,14 @@ struct Key {
 };
 using Keys = std::vector<Key>;
 
+// Entries of maps and lists, where an alias counts as what it stands for: a short file of aliases could mean any
+// number.
+constexpr size_t kMostEntries = 100'000;
+
 const Keys& GraphKeys() {
   static const auto* const keys = new Keys{{"file", KeyKind::kFile, true},
                                            {"x", KeyKind::kFile},
+                                           {"edge_attr", KeyKind::kFile},
                                            {"ids", KeyKind::kFile},
                                            {"ids_out", KeyKind::kFile},
                                            {"features", KeyKind::kSets},
@@ -88,10 +93,18 @@ class Reader {
  private:
   using Members = std::vector<std::pair<YAML::Node, YAML::Node>>;
 
+  absl::Status Count(const YAML::Node& node) const {
+    entries_ += node.size();
+    if (entries_ <= kMostEntries) return absl::OkStatus();
+    return Bad(node, absl::StrCat("the file has more than ", kMostEntries,
+                                  " entries, with what its aliases (*) stand for; declare less, or in several files"));
+  }
+
   // The members of a map: scalar keys, none twice, each of `known` (empty: any).
   absl::StatusOr<Members> MembersOf(const YAML::Node& node, const std::string& what,
                                     const std::vector<std::string>& known) const {
     if (!node.IsMap()) return Bad(node, absl::StrCat(what, " must be a map, 'key: value' on lines of its own"));
+    CLIENT_RETURN_IF_ERROR(Count(node));
     Members members;
     std::set<std::string> seen;
     for (const auto& member : node) {
@@ -113,6 +126,7 @@ class Reader {
 
   absl::Status ReadServers(const YAML::Node& node, std::vector<std::string>* servers) const {
     if (!node.IsSequence()) return Bad(node, "servers must be a list of addresses, such as [\"a:8500\", \"b:8500\"]");
+    CLIENT_RETURN_IF_ERROR(Count(node));
     for (const YAML::Node& one : node) {
       if (!one.IsScalar()) return Bad(one, "an address of a server is not a text");
       if (const absl::Status status = CheckAddress(one.Scalar()); !status.ok()) {
@@ -191,6 +205,9 @@ class Reader {
     }
     const std::string& text = node.Scalar();
     if (key.kind == KeyKind::kFile) {
+      if (text.find('\0') != std::string::npos) {
+        return Bad(node, absl::StrCat(key.name, " is ", Shown(text), ", a path with a zero byte, which no file has"));
+      }
       resource->files[key.name] = (std::filesystem::path(folder_) / text).string();
       return absl::OkStatus();
     }
@@ -248,6 +265,7 @@ class Reader {
 
   const std::string path_;
   const std::string folder_;
+  mutable size_t entries_ = 0;  // so far
 };
 
 }  // namespace

@@ -23,6 +23,13 @@ bool Declares(const DeclaredGraph& graph, const std::string& set) {
                      [&](const DeclaredResource& one) { return one.name == set; });
 }
 
+template <class Resource>
+std::map<std::string, const Resource*> ByName(const std::vector<Resource>& declared) {
+  std::map<std::string, const Resource*> by_name;
+  for (const Resource& one : declared) by_name[one.name] = &one;
+  return by_name;
+}
+
 // Whether the server's version was made from the declared files, and its own features are as they came with it.
 bool IsCurrent(const DeclaredGraph& declared, const std::string& digest, const v1::Graph& graph) {
   const bool with_features = graph.source_digest() == WithFeatures(digest);
@@ -92,18 +99,18 @@ class Planner {
   }
 
   void Prune() {
+    const auto models = ByName(file_.models);
     for (const auto& [name, model] : contents_.models) {
-      const bool declared = std::any_of(file_.models.begin(), file_.models.end(),
-                                        [&name = name](const auto& one) { return one.name == name; });
-      if (!declared) steps_.push_back({SyncAction::kDelete, "model", "", name, model.version()});
+      if (models.count(name) == 0) steps_.push_back({SyncAction::kDelete, "model", "", name, model.version()});
     }
+    const auto graphs = ByName(file_.graphs);
     for (const auto& [name, graph] : contents_.graphs) {
-      const auto declared = std::find_if(file_.graphs.begin(), file_.graphs.end(),
-                                         [&name = name](const auto& one) { return one.name == name; });
-      if (declared == file_.graphs.end()) {
+      const auto found = graphs.find(name);
+      if (found == graphs.end()) {
         steps_.push_back({SyncAction::kDelete, "graph", "", name, graph.version()});
         continue;
       }
+      const DeclaredGraph* const declared = found->second;
       if (!IsCurrent(*declared, DigestOf("graph", "", name), graph)) continue;  // replaced: its sets are gone
       for (const v1::FeatureSet& set : graph.feature_sets()) {
         const bool own = set.name() == wire::kDefaultFeatureSet || Declares(*declared, set.name());

@@ -13,6 +13,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/formats/status_macros.h"
 
@@ -44,14 +45,34 @@ std::string WithoutLinks(const std::string& path) {
   return real == nullptr ? path : real.get();
 }
 
+// Links to descriptors of this process: opening a pipe by them does not wait for a writer.
+bool IsOpenAlready(const std::string& path) {
+  return absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/self/fd/");
+}
+
 }  // namespace
 
 absl::Status CheckReadable(const std::string& path) {
+  // The system would see the part before it.
+  if (path.find('\0') != std::string::npos) {
+    return FileError(path.substr(0, path.find('\0')), 0, "cannot read: the path contains a zero byte");
+  }
   struct stat about;
   if (stat(path.c_str(), &about) != 0) return SystemError(path, "cannot read", errno);
   if (S_ISDIR(about.st_mode)) return SystemError(path, "cannot read", EISDIR);
   if (S_ISCHR(about.st_mode) || S_ISBLK(about.st_mode)) return FileError(path, 0, "cannot read: a device, not a file");
+  if (S_ISSOCK(about.st_mode) || (S_ISFIFO(about.st_mode) && !IsOpenAlready(path))) {
+    return FileError(path, 0, "cannot read: a pipe or socket, not a file; to read a pipe, give /dev/stdin");
+  }
   return absl::OkStatus();
+}
+
+absl::Status CheckRegular(const std::string& path) {
+  CLIENT_RETURN_IF_ERROR(CheckReadable(path));
+  struct stat about;
+  if (stat(path.c_str(), &about) != 0) return SystemError(path, "cannot read", errno);
+  if (S_ISREG(about.st_mode)) return absl::OkStatus();
+  return FileError(path, 0, "cannot read: a pipe, not a file; it must be possible to read it more than once");
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {

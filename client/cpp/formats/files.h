@@ -11,7 +11,8 @@
 
 namespace vicinal::client {
 
-// The bytes of a regular file or a pipe (not of a device, which may be endless). Memory: those bytes.
+// The bytes of a regular file, or of a pipe that is open already (/dev/stdin, /dev/fd/N; not of a device, which may be
+// endless, nor of a pipe with a name, which may have no writer for ever). Memory: those bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Replaces `path` atomically: writes a temporary file next to it and renames that. Links stay links, and the file keeps
@@ -19,8 +20,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // then incomplete after an error.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 
-// An error if ReadFile could not open `path`: it does not exist, or is a folder or a device.
+// An error if ReadFile could not open `path`: it does not exist, or is a folder, a device, a socket or a pipe with a
+// name; or if `path` contains a zero byte.
 absl::Status CheckReadable(const std::string& path);
+
+// An error unless `path` is a regular file, which can be read again: not a pipe, nor /dev/stdin where that is one.
+absl::Status CheckRegular(const std::string& path);
 
 // An error if WriteFile(path) would fail, to be checked before long work. Changes nothing. OK for special files
 // (pipes), which cannot be checked in advance.

@@ -55,6 +55,13 @@ std::optional<NotFinite> FindNotFinite(const Features& features) {
   return NotFinite{end - indptr.begin() - 1, columns[static_cast<size_t>(found->at)], found->value};
 }
 
+std::optional<NotFinite> FindNotFinite(const Array& array) {
+  const std::optional<Found> found = Search(array);
+  if (!found) return std::nullopt;
+  const int64_t columns = array.shape.size() == 2 ? array.shape[1] : 1;
+  return NotFinite{found->at / columns, found->at % columns, found->value};
+}
+
 void MarkRowsNotFinite(const Array& matrix, std::vector<bool>* marks) {
   const int64_t columns = matrix.shape[1];
   const auto mark = [&](auto exponent) {

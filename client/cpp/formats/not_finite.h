@@ -21,6 +21,8 @@ struct NotFinite {
 
 // The first value that is NaN or infinite, if any.
 std::optional<NotFinite> FindNotFinite(const Features& features);
+// The same of a matrix [rows, columns] or a vector [rows] (column 0) of float32 or float16.
+std::optional<NotFinite> FindNotFinite(const Array& array);
 
 // Marks the rows of a matrix [rows, columns] that contain NaN or infinity; integer matrices have no such rows.
 // REQUIRES: marks->size() is the number of rows.

@@ -292,6 +292,25 @@ class FakeGraphs final : public v1::GraphService::Service {
     return grpc::Status::OK;
   }
 
+  // Of three nodes, 0 -> 1 -> 2 as uploaded, and the other way round.
+  grpc::Status GetGraphPicture(grpc::ServerContext* context, const v1::GetGraphPictureRequest* request,
+                               v1::GraphPicture* picture) override {
+    Note(context);
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (state_->graphs.count(request->name()) == 0) return {grpc::StatusCode::NOT_FOUND, "no such graph"};
+    picture->set_name(request->name());
+    picture->set_version(3);
+    picture->set_node_count(3);
+    picture->set_edge_count(2);
+    picture->set_order("rcm");
+    picture->set_tiles(3);
+    picture->set_row_stride(2);
+    for (const int64_t count : {1, 2}) picture->add_degree_counts(count);
+    for (const int64_t count : {0, 0, 0, 1, 0, 0, 0, 1, 0}) picture->add_before(count);
+    for (const int64_t count : {0, 1, 0, 0, 0, 1, 0, 0, 0}) picture->add_after(count);
+    return grpc::Status::OK;
+  }
+
   grpc::Status UploadFeatures(grpc::ServerContext* context, grpc::ServerReader<v1::UploadFeaturesRequest>* reader,
                               v1::UploadFeaturesResponse* response) override {
     Note(context);

@@ -259,6 +259,35 @@ TEST_F(GraphHandlerTest, TuningMayBeLookedAt) {
   EXPECT_EQ(response.records_left_out(), 0);
 }
 
+TEST_F(GraphHandlerTest, APictureMayBeLookedAt) {
+  v1::GetGraphPictureRequest request;
+  v1::GraphPicture picture;
+  const auto code = [&] { return handler_.GetGraphPicture(call_, request, &picture).code(); };
+  EXPECT_EQ(code(), StatusCode::kInvalidArgument) << "no name";
+  request.set_name("unknown");
+  EXPECT_EQ(code(), StatusCode::kNotFound);
+  engine_.Serve("g");
+  engine_.picture = {"g", 7, 3, 2, OrderKind::kRcm, {1, 2}, 2, 3, {0, 1, 1, 0}, {2, 0, 0, 0}};
+  request.set_name("g");
+  for (const int32_t tiles : {-1, 257}) {
+    request.set_tiles(tiles);
+    const Status status = handler_.GetGraphPicture(call_, request, &picture);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(DetailOf(status)->field, "tiles");
+  }
+  for (const int32_t tiles : {0, 256}) {
+    request.set_tiles(tiles);
+    EXPECT_EQ(code(), StatusCode::kOk);
+  }
+  EXPECT_EQ(picture.ShortDebugString(),
+            "name: \"g\" version: 7 node_count: 3 edge_count: 2 order: \"rcm\" degree_counts: 1 degree_counts: 2 "
+            "tiles: 2 row_stride: 3 before: 0 before: 1 before: 1 before: 0 after: 2 after: 0 after: 0 after: 0");
+  engine_.picture.before.assign(1 << 20, int64_t{1} << 62);
+  EXPECT_EQ(code(), StatusCode::kInvalidArgument) << "more than a reply";
+  call_.routed_graph = "elsewhere";
+  EXPECT_EQ(code(), StatusCode::kInvalidArgument);
+}
+
 TEST_F(GraphHandlerTest, TuningIsExportedAndImportedAsText) {
   v1::GetTuningRequest look;
   v1::GetTuningResponse response;

@@ -6,13 +6,10 @@
 
 #include <string>
 
-#include "server/status/svg.h"
-
 namespace vicinal::server {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(HtmlTest, EscapesWhatWouldBeMarkup) {
   EXPECT_EQ(Escaped("<a href=\"x\" title='y'>&amp;</a>"),
@@ -57,21 +54,6 @@ TEST(HtmlTest, TablesEscapeTheirCells) {
   EXPECT_THAT(table.Text(""), HasSubstr("<td>&lt;c&gt;</td>"));
   EXPECT_THAT(table.Text(""), HasSubstr("<a href=\"/x\">&lt;d&gt;</a></td><td>&lt;e&gt;</td>"));
   EXPECT_THAT(table.Text(""), HasSubstr("<th>&lt;t&gt;</th>"));
-}
-
-TEST(SvgTest, TilesAreDarkerTheMoreEdgesTheyHave) {
-  const std::string svg = AdjacencySvg({100, 0, 1, 0}, 2, 100, "test");
-  EXPECT_THAT(svg, HasSubstr("fill-opacity=\"1.000\" d=\"M0 0h1v1h-1z\""));
-  EXPECT_THAT(svg, HasSubstr("d=\"M0 1h1v1h-1z\""));
-  EXPECT_THAT(svg, Not(HasSubstr("M1 ")));
-  EXPECT_THAT(svg, HasSubstr("aria-label=\"test\""));
-}
-
-TEST(SvgTest, BarsAreLabelledWithTheirDegrees) {
-  const std::string svg = HistogramSvg({5, 0, 3, 1});
-  for (const char* const label : {">0<", ">1<", ">2-3<", ">4-7<", ">5<", ">3<"}) EXPECT_THAT(svg, HasSubstr(label));
-  EXPECT_THAT(svg, HasSubstr("width=\"260.0\"")) << "the longest bar";
-  EXPECT_EQ(HistogramSvg({}), "");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ import grpc
 from vicinal.errors import InputError
 
 _READS = {"vicinal.v1.InferenceService": [None], "vicinal.v1.ServerService": [None],
-          "vicinal.v1.GraphService": ["GetUpload", "GetGraph", "GetTuning", "ListGraphs", "ListFeatures"],
+          "vicinal.v1.GraphService": ["GetUpload", "GetGraph", "GetTuning", "GetGraphPicture", "ListGraphs", "ListFeatures"],
           "vicinal.v1.ModelService": ["GetModel", "ListModels"]}
 # What changes nothing is retried when the server is overloaded or draining; the server's grpc-retry-pushback-ms says when.
 SERVICE_CONFIG = json.dumps({"methodConfig": [{

@@ -76,6 +76,13 @@ def _check(graph: GraphArrays) -> None:
         raise InputError(f"{len(graph.ids)} ids were given, but the graph has {graph.num_nodes} nodes")
 
 
+def field_of(fields: Any, name: str, what: str) -> Any:
+    """The field of a graph that the argument `what` names."""
+    if name not in fields:
+        raise InputError(f"{what}={name!r} names no field of the graph; it has {sorted(map(str, fields.keys()))}")
+    return fields[name]
+
+
 def _weights(value: Any) -> Optional[Array]:
     if value is None:
         return None
@@ -88,9 +95,10 @@ def _edge_features(kind: str, graph: Any, value: Any) -> Optional[Array]:
     names = [value] if isinstance(value, str) else value
     by_name = isinstance(names, (list, tuple)) and bool(names) and all(isinstance(name, str) for name in names)
     if kind == "torch_geometric":
-        value = graph.to_dict().get("edge_attr") if value is None else graph[value] if isinstance(value, str) else value
+        fields = graph.to_dict()
+        value = fields.get("edge_attr") if value is None else field_of(fields, value, "edge_attr") if isinstance(value, str) else value
     elif kind == "dgl" and isinstance(value, str):
-        value = graph.edata[value]
+        value = field_of(graph.edata, value, "edge_attr")
     elif kind == "pandas" and by_name:
         missing = [name for name in names if name not in graph.columns]
         if missing:
@@ -104,6 +112,8 @@ def _edge_features(kind: str, graph: Any, value: Any) -> Optional[Array]:
         return None
     values = to_numpy(value, "edge_attr")
     values = values.reshape(-1, 1) if values.ndim == 1 else values
+    if values.ndim == 2 and values.shape[1] == 0:
+        raise InputError("edge_attr has no columns: leave it out, or give each edge a number")
     # The server takes float32 alone.
     return float_array(values.astype(np.float32) if values.dtype == np.float16 else values, "edge_attr", 2)
 
@@ -116,8 +126,11 @@ def _networkx_features(graph: Any, names: list[str]) -> Any:
         if missing:
             raise InputError(f"the edge {source!r} - {target!r} has no attribute {missing[0]!r}")
         row = [attributes[name] for name in names]
+        for name, value in zip(names, row):
+            if isinstance(value, str) or np.ndim(value) != 0:
+                raise InputError(f"edge_attr: {name!r} of the edge {source!r} - {target!r} is {value!r}; a number is needed")
         rows += [row] if graph.is_directed() or source == target else [row, row]
-    return np.asarray(rows, dtype=np.float32).reshape(len(rows), len(names))
+    return np.asarray(rows).reshape(len(rows), len(names))
 
 
 def _assemble(edges: Any, weight: Any, x: Any, num_nodes: Optional[int], ids: Optional[Ids]) -> GraphArrays:
@@ -220,10 +233,10 @@ def _pyg(data: Any, x: Any, weight: Any, num_nodes: Optional[int], ids: Optional
         raise InputError("the Data has no edge_index" + ("; its adj_t is transposed: T.ToSparseTensor() was applied, leave it out"
                                                          if "adj_t" in fields else ""))
     if isinstance(weight, str):
-        weight = fields[weight]
+        weight = field_of(fields, weight, "edge_weight")
     elif weight is None:
         weight = fields.get("edge_weight")
-    table = fields[x] if isinstance(x, str) else fields.get("x") if x is None else x
+    table = field_of(fields, x, "x") if isinstance(x, str) else fields.get("x") if x is None else x
     return _assemble(fields["edge_index"], weight, table, num_nodes or data.num_nodes, ids)
 
 
@@ -232,10 +245,10 @@ def _dgl(graph: Any, x: Any, weight: Any, num_nodes: Optional[int], ids: Optiona
         raise InputError("the DGL graph has several types of nodes or edges; graphs have one: pass dgl.to_homogeneous(graph)")
     sources, targets = graph.edges(order="eid")
     if isinstance(weight, str):
-        weight = graph.edata[weight]
+        weight = field_of(graph.edata, weight, "edge_weight")
     if x is None:
         x = next((name for name in ("feat", "x") if name in graph.ndata), None)
-    table = graph.ndata[x] if isinstance(x, str) else x
+    table = field_of(graph.ndata, x, "x") if isinstance(x, str) else x
     edges = np.stack([to_numpy(sources, "sources"), to_numpy(targets, "targets")])
     return _assemble(edges, weight, table, num_nodes or graph.num_nodes(), ids)
 

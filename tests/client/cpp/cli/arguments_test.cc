@@ -145,6 +145,13 @@ TEST(ArgumentsTest, HelpNamesEverything) {
 TEST(ArgumentsTest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(Suggest("clasify", {"classify", "embed"}), "classify");
   EXPECT_EQ(Suggest("quit", {"classify", "embed"}), "");
+  EXPECT_EQ(Suggest("fil", {"x", "file"}), "file");
+  EXPECT_EQ(Suggest("flie", {"x", "file"}), "file") << "exchanged neighbours are one edit";
+  EXPECT_EQ(Suggest("nodes", {"ids", "node"}), "node");
+  for (const char* const word : {"y", "no", "abc", "mode"}) {
+    EXPECT_EQ(Suggest(word, {"x", "ids", "file"}), "") << word << ": half of the letters or more differ";
+  }
+  EXPECT_EQ(Suggest("", {"x"}), "");
 }
 
 }  // namespace

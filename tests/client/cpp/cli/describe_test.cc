@@ -57,6 +57,23 @@ TEST(DescribeTest, AProfileOfAnOlderServerIsShownAsFarAsItGoes) {
   EXPECT_THAT(out.str(), Not(HasSubstr("tiles")));
 }
 
+TEST(DescribeTest, ListsShowTheFeaturesOfEdges) {
+  std::vector<v1::Graph> graphs(2);
+  std::vector<v1::Model> models(2);
+  graphs[0].set_name("with");
+  graphs[0].set_edge_feature_width(17);
+  models[1].set_name("reads");
+  models[1].set_edge_feature_width(19);
+  std::ostringstream listed, read;
+  PrintGraphs(graphs, listed);
+  PrintModels(models, read);
+  for (const auto& [text, width] : {std::pair(listed.str(), "  17 "), std::pair(read.str(), "  19 ")}) {
+    EXPECT_THAT(text, HasSubstr("  edge features  "));
+    EXPECT_THAT(text, HasSubstr(width));
+    EXPECT_THAT(text, HasSubstr("  -  ")) << "the other has none";
+  }
+}
+
 TEST(DescribeTest, ATuningRecord) {
   v1::TuningRecord record;
   record.mutable_key()->set_operation("attention");

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -93,6 +94,18 @@ v1::Graph GraphOf(double number, v1::Graph::State state) {
   return graph;
 }
 
+v1::GraphPicture Picture(double number) {
+  auto picture = Filled<v1::GraphPicture>(number);
+  picture.set_tiles(1);
+  picture.set_row_stride(1);
+  for (auto* const counts : {picture.mutable_before(), picture.mutable_after()}) {
+    counts->Clear();
+    counts->Add(1);
+  }
+  for (int64_t& count : *picture.mutable_degree_counts()) count = 1;
+  return picture;
+}
+
 template <class Response>
 Response Page(double number) {
   auto page = Filled<Response>(number);
@@ -115,6 +128,7 @@ HostileReply Evil(const std::string& path, double number) {
   if (method == "GetModel") return Always(Filled<v1::Model>(number));
   if (method == "TuneGraph") return Always(Filled<v1::TuneGraphResponse>(number));
   if (method == "GetTuning") return Always(Filled<v1::GetTuningResponse>(number));
+  if (method == "GetGraphPicture") return Always(Picture(number));
   if (method == "GetCapabilities") return Always(Filled<v1::Capabilities>(number));
   if (method == "Explain") return Always(Filled<v1::ExplainResponse>(number));
   if (method == "Classify") return Always(Rows(0, 1));
@@ -136,6 +150,7 @@ const std::vector<Line>& Lines() {
                                                          {"graph list"},
                                                          {"graph get g"},
                                                          {"graph delete g", false},
+                                                         {"graph plot g --output g.svg"},
                                                          {"graph explain g"},
                                                          {"graph explain g --model m"},
                                                          {"graph explain g --model m --verbose"},
@@ -253,6 +268,35 @@ TEST_F(HostileTest, ErrorsOfEveryCommand) {
       }
     }
   }
+}
+
+TEST_F(HostileTest, APictureIsCheckedBeforeItIsDrawn) {
+  const auto spoilt = [&](const std::function<void(v1::GraphPicture*)>& spoil) {
+    v1::GraphPicture picture = Picture(1);
+    spoil(&picture);
+    Answer("GetGraphPicture", Always(picture));
+  };
+  const std::string line = "graph plot g --output g.svg";
+  for (const int32_t tiles : {-1, 257, std::numeric_limits<int32_t>::max()}) {
+    spoilt([=](v1::GraphPicture* picture) { picture->set_tiles(tiles); });
+    ExpectRefused(line, "tiles on each side");
+  }
+  spoilt([](v1::GraphPicture* picture) { picture->set_tiles(2); });
+  ExpectRefused(line, "not as many as its tiles");
+  spoilt([](v1::GraphPicture* picture) { picture->clear_after(); });
+  ExpectRefused(line, "not as many as its tiles");
+  spoilt([](v1::GraphPicture* picture) { picture->set_before(0, -1); });
+  ExpectRefused(line, "a count below 0");
+  spoilt([](v1::GraphPicture* picture) {
+    while (picture->degree_counts_size() < 65) picture->add_degree_counts(1);
+  });
+  ExpectRefused(line, "more than 64 digits");
+  spoilt([](v1::GraphPicture* picture) { picture->set_row_stride(0); });
+  ExpectRefused(line, "a stride below 1");
+  EXPECT_FALSE(ReadFile("g.svg").ok());
+  spoilt([](v1::GraphPicture* picture) { picture->set_order("<script>&</text>"); });
+  ASSERT_EQ(Vicinal(line), kExitOk) << err();
+  EXPECT_THAT(*ReadFile("g.svg"), Not(HasSubstr("script>")));
 }
 
 TEST_F(HostileTest, ExportedDecisionsAreEscaped) {

@@ -34,6 +34,47 @@ TEST_F(RunTest, UploadsAnEdgeListAsItStands) {
   EXPECT_THAT(out(), HasSubstr("READY"));
 }
 
+TEST_F(RunTest, EdgesThatAreNotFiniteAreNamedBeforeTheUpload) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  ASSERT_TRUE(WriteFile("e.txt", "ann bob\nbob carl\n").ok());
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({0, 1, 2, nan}, {2, 2})).ok());
+  EXPECT_EQ(Vicinal("graph upload e.txt --name g --edge_attr a.npy"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("a.npy: edge_attr of edge 1 (bob -> carl) contains nan in column 1; every value must"));
+  const std::vector<int64_t> ends = {0, 1, 1, 0}, graphs = {0, 0};
+  for (const char* const name : {"edge_attr", "edge_weight"}) {
+    ASSERT_TRUE(WriteNpz("b.npz", {{"edge_index", MakeArray(ends, {2, 2})},
+                                   {"graph_id", MakeArray(graphs, {2})},
+                                   {"x", MakeArray(std::vector<float>{1, 2}, {2, 1})},
+                                   {name, MakeArray<float>({1, -std::numeric_limits<float>::infinity()}, {2})}})
+                    .ok());
+    for (const char* const line : {"graph upload b.npz --name g", "classify-graphs b.npz --model m"}) {
+      EXPECT_EQ(Vicinal(line), kExitUsage) << line;
+      EXPECT_THAT(err(), HasSubstr(std::string("b.npz: ") + name + " of edge 1 (1 -> 0) contains -inf")) << line;
+    }
+  }
+  EXPECT_EQ(server_.seen().finishes, 0);
+}
+
+TEST_F(RunTest, PlotsAGraph) {
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg"), kExitNotFound);
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n1 2\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("wrote the picture of graph 'g' version 3 to g.svg"));
+  const std::string svg = *ReadFile("g.svg");
+  for (const char* const part : {"<svg ", "graph 'g' version 3: 3 nodes, 2 edges", "in execution order (rcm)",
+                                 "3 x 3 tiles, every 2th target", "M1 0h1v1h-1z", "M2 1h1v1h-1z", "</svg>\n"}) {
+    EXPECT_THAT(svg, HasSubstr(part));
+  }
+  ASSERT_EQ(Vicinal("graph plot g --output -"), kExitOk) << err();
+  EXPECT_EQ(out(), svg);
+  ASSERT_EQ(Vicinal("graph plot g --output g.svg --tiles 3 --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["picture"]["before"].size(), 9u);
+  EXPECT_EQ(Vicinal("graph plot g --output - --json"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph plot g --output none/g.svg"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph plot g --output g.svg --tiles 4294967297"), kExitUsage);
+}
+
 TEST_F(RunTest, IdsAreQuotedInTheMapAndInTheUsersFile) {
   ASSERT_TRUE(WriteFile("e.csv", "\"Doe, John\",ann\nann,\"\"\"x\"\"\"\n").ok());
   ASSERT_TRUE(WriteFile("ids.csv", "ann\r\n\"Doe, John\"\r\n\"\"\"x\"\"\"\r\n").ok());

@@ -3,10 +3,14 @@
 // against vicinal-server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "client/cpp/formats/files.h"
+#include "client/cpp/formats/npy.h"
 #include "tests/client/cpp/cli/run_testing.h"
 
 namespace vicinal::client::cli {
@@ -103,6 +107,42 @@ TEST_F(RunSyncTest, OwnIdsAreKeptWhereTheFileSays) {
   ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
   EXPECT_THAT(*ReadFile("map.txt"), HasSubstr("\nann\nbob\ncid\n"));
   EXPECT_THAT(server_.seen().graph_spec.ids_digest(), HasSubstr("crc32c:"));
+}
+
+TEST_F(RunSyncTest, APipeIsRefusedAndNotWaitedFor) {
+  ASSERT_EQ(mkfifo("pipe.txt", 0600), 0);
+  Write("s.yaml", "graphs:\n  g: {file: pipe.txt}\n");
+  EXPECT_EQ(Vicinal("sync s.yaml"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("s.yaml:2: graph 'g': pipe.txt: cannot read: a pipe"));
+  EXPECT_EQ(Vicinal("sync pipe.txt"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("pipe.txt: cannot read: a pipe"));
+}
+
+TEST_F(RunSyncTest, FeaturesOfEdgesAreSentAndBelongToTheDigest) {
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, 3, 4}, {2, 2})).ok());
+  Write("s.yaml", "graphs:\n  g: {file: edges.txt, edge_attr: a.npy}\n");
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  EXPECT_EQ(server_.Uploaded("edge_attr").size(), 4 * sizeof(float));
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr(": 1 unchanged\n"));
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, 3, 5}, {2, 2})).ok());
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("replace  graph 'g'  done"));
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, std::numeric_limits<float>::infinity(), 5}, {2, 2})).ok());
+  EXPECT_EQ(Vicinal("sync s.yaml"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("a.npy: edge_attr of edge 1 (1 -> 2) contains inf in column 0"));
+}
+
+TEST_F(RunSyncTest, WhatWasGuessedOfAFileIsTold) {
+  const std::vector<int64_t> edges = {0, 4};
+  ASSERT_TRUE(WriteNpz("g.npz", {{"edge_index", MakeArray(edges, {2, 1})}}).ok());
+  Write("s.yaml", "graphs: {g: {file: g.npz}}\n");
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  const std::string guess = "graph 'g': the file does not state the number of nodes; from the largest id it is 5";
+  EXPECT_THAT(err(), HasSubstr("note: " + guess));
+  Write("s.yaml", "graphs: {g: {file: g.npz, reorder: none}}\n");
+  ASSERT_EQ(Vicinal("sync s.yaml --json"), kExitOk) << err();
+  EXPECT_THAT(Json()["notes"].dump(), HasSubstr(guess));
 }
 
 }  // namespace

@@ -99,8 +99,36 @@ INSTANTIATE_TEST_SUITE_P(
               "dir/s.yaml:1: model 'm': tolerance needs reference: FILE.safetensors"},
         Wrong{"models: {m: {architecture: a, weights: w, reference: r, tolerance: -1}}",
               "dir/s.yaml:1: tolerance is '-1'; it must be a number, at least 0"},
+        Wrong{"graphs: {g: {file: \"a\\0b\"}}",
+              "dir/s.yaml:1: file is 'a?b', a path with a zero byte, which no file has"},
+        Wrong{"graphs: {\"g\\0\": {file: f}}", "dir/s.yaml:1: 'g?' is no name; names match [a-z0-9][a-z0-9._-]{0,62}"},
+        Wrong{"graphs: {g: {fil: f}}", "dir/s.yaml:1: graph 'g' has no key 'fil'; did you mean 'file'?"},
+        Wrong{"models: {m: {z: f}}",
+              "dir/s.yaml:1: model 'm' has no key 'z'; there are architecture, weights, reference, reference_graph, "
+              "reference_features, tolerance"},
         Wrong{"servers: a:8500\n",
               "dir/s.yaml:1: servers must be a list of addresses, such as [\"a:8500\", \"b:8500\"]"}));
+
+// 400 graphs, each with the same 400 feature sets: 160,000 sets in a few kilobytes.
+TEST(SyncFileTest, AliasesCountAsWhatTheyStandFor) {
+  std::string text = "graphs:\n  first:\n    file: f\n    features: &sets\n";
+  for (int i = 0; i < 400; ++i) text += "      s" + std::to_string(i) + ": {file: f}\n";
+  const std::string few = text + "  second: {file: f, features: *sets}\n";
+  const auto file = Parse(few);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->graphs[1].feature_sets.size(), 400u);
+  for (int i = 0; i < 400; ++i) text += "  g" + std::to_string(i) + ": {file: f, features: *sets}\n";
+  const auto many = Parse(text);
+  ASSERT_FALSE(many.ok());
+  EXPECT_THAT(std::string(many.status().message()),
+              ::testing::HasSubstr("the file has more than 100000 entries, with what its aliases (*) stand for"));
+}
+
+// An anchor within itself, and lists in lists: neither is followed without end.
+TEST(SyncFileTest, DepthIsBounded) {
+  EXPECT_FALSE(Parse("graphs: &a\n  g: *a\n").ok());
+  EXPECT_FALSE(Parse("graphs: " + std::string(100'000, '[')).ok());
+}
 
 }  // namespace
 }  // namespace vicinal::client::cli

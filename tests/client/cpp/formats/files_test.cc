@@ -8,8 +8,11 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -93,10 +96,41 @@ TEST(FilesTest, APipeIsWrittenIntoNotReplaced) {
   const std::string path = ::testing::TempDir() + "/files_test_pipe";
   std::filesystem::remove(path);
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  std::thread reader([&] { EXPECT_EQ(*ReadFile(path), "text"); });
+  std::thread reader([&] {
+    std::ifstream stream(path);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "text");
+  });
   EXPECT_TRUE(WriteFile(path, "text").ok());
   reader.join();
   EXPECT_TRUE(std::filesystem::is_fifo(path));
+  std::filesystem::remove(path);
+}
+
+// Opening it would wait for a writer.
+TEST(FilesTest, APipeWithANameIsRefusedAndOneThatIsOpenIsRead) {
+  const std::string path = ::testing::TempDir() + "/files_test_fifo";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  for (const absl::Status& status : {ReadFile(path).status(), CheckReadable(path), CheckRegular(path)}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("files_test_fifo: cannot read: a pipe or socket, not a file"));
+  }
+  std::filesystem::remove(path);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "text", 4), 4);
+  close(ends[1]);
+  const std::string open = "/dev/fd/" + std::to_string(ends[0]);
+  EXPECT_THAT(std::string(CheckRegular(open).message()), HasSubstr("it must be possible to read it more than once"));
+  EXPECT_EQ(*ReadFile(open), "text");
+  close(ends[0]);
+}
+
+TEST(FilesTest, APathWithAZeroByteIsNotCutThere) {
+  const std::string path = ::testing::TempDir() + "/files_test_zero";
+  ASSERT_TRUE(WriteFile(path, "another file").ok());
+  const std::string with_zero = path + std::string("\0.txt", 5);
+  EXPECT_THAT(std::string(ReadFile(with_zero).status().message()), HasSubstr("the path contains a zero byte"));
   std::filesystem::remove(path);
 }
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 import torch.fx
 
-from vicinal._tensors import module_of
 from vicinal.errors import InputError
+from vicinal.exporting._given import given_inputs
 from vicinal.exporting._lower import Lowering
 from vicinal.exporting._result import Exported, ExportError, Problem, as_text, safetensors
 from vicinal.exporting._trace import Wrapper, trace
@@ -26,18 +26,20 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     """The module as architecture, weights and reference answers: `client.upload_model(name, vicinal.export(module, data))`.
 
     `data`: a graph to answer for: PyTorch Geometric's `Data` or `Batch`, or a DGL graph. `x`: its features, or the name of the field or
-    node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights, default `data.edge_weight`; features of edges are
-    `data.edge_attr`. `multi_label`: classes do not exclude each other; default: forward ends in a sigmoid. ExportError: names everything
-    that the server has no layer for.
+    node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights [E], or the name of a field of the data; default
+    `data.edge_weight`. Features of edges are `data.edge_attr`, unless that is the weights. `multi_label`: classes do not exclude each other;
+    default: forward ends in a sigmoid. ExportError: names everything that the server has no layer for. InputError: the data
+    does not fit together, or the module has no weights yet.
     """
     if not isinstance(module, torch.nn.Module):
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
         raise InputError(f"module is {what}; a trained torch.nn.Module is needed, with its weights loaded")
-    inputs, graph = _inputs(data, x, edge_weight)
-    module = copy.deepcopy(module).eval().cpu()
+    inputs, graph = given_inputs(data, x, edge_weight)
+    module = _copied(module)
     wrapper = Wrapper(module, tuple(inputs))
     traced = trace(wrapper)
-    lowering = Lowering(wrapper, traced, graph)
+    lowering = Lowering(wrapper, traced, graph, inputs["edge_attr"].shape[1] if "edge_attr" in inputs else 0)
+    lowering.problems += wrapper.problems
     lowering.run()
     if not lowering.problems and not lowering.layers:
         lowering.problems.append(Problem("forward", "has no layers", "a model has at least one"))
@@ -51,34 +53,17 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     return Exported(architecture, weights, reference, (*lowering.notes, *_unused(module, lowering)))
 
 
-def _tensor(value: Any) -> torch.Tensor:
-    return value.detach().cpu() if isinstance(value, torch.Tensor) else torch.as_tensor(np.asarray(value))
-
-
-def _inputs(data: Any, x: Any, edge_weight: Any) -> tuple[dict[str, Any], Any]:
-    """What forward may ask for, by role; and the DGL graph."""
-    if module_of(data) == "dgl":
-        name = x if isinstance(x, str) else next((one for one in ("feat", "x") if one in data.ndata), None)
-        if x is None and name is None:
-            raise InputError("the DGL graph has no features 'feat' or 'x': pass x")
-        features = _tensor(data.ndata[name] if name is not None else x)
-        return {"x": features, "edge_index": torch.stack(data.edges(order="eid")), "graph": data}, data
-    if not hasattr(data, "edge_index"):
-        raise InputError(f"data is a {type(data).__name__}; a PyTorch Geometric Data or a DGL graph is needed")
-    features = data[x] if isinstance(x, str) else data.x if x is None else x
-    if features is None:
-        raise InputError("the data has no x: pass x")
-    inputs = {"x": _tensor(features), "edge_index": _tensor(data.edge_index)}
-    weight = getattr(data, "edge_weight", None) if edge_weight is None else edge_weight
-    if weight is not None:
-        inputs["edge_weight"] = _tensor(weight).reshape(-1)
-    attr = getattr(data, "edge_attr", None)
-    if attr is not None:
-        features = _tensor(attr).float()
-        inputs["edge_attr"] = features.reshape(-1, 1) if features.dim() == 1 else features
-    if getattr(data, "batch", None) is not None:
-        inputs["batch"] = _tensor(data.batch)
-    return inputs, None
+def _copied(module: torch.nn.Module) -> torch.nn.Module:
+    """In evaluation mode on the CPU, and without what `cached=True` keeps of the graph of training."""
+    lazy = [name for name, value in module.named_parameters() if isinstance(value, torch.nn.parameter.UninitializedParameter)]
+    if lazy:
+        raise InputError(f"the module has no weights yet ({lazy[0]}): its widths are known after the first call")
+    copied = copy.deepcopy(module).eval().cpu()
+    for layer in copied.modules():
+        for name in ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h"):
+            if getattr(layer, name, None) is not None:
+                setattr(layer, name, None)
+    return copied
 
 
 def _part(inputs: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +81,7 @@ def _part(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def _run(wrapper: Wrapper, graph: Optional[torch.fx.Graph], inputs: dict[str, Any], dtype: torch.dtype) -> torch.Tensor:
     """The traced calls, or without `graph` the module itself."""
-    values = [inputs.get(role) for role in ("x", "edge_index", "edge_weight", "edge_attr", "batch", "graph")]
+    values = [inputs.get(role) for role in ("x", "edge_index", "edge_weight", "edge_attr", "batch", "graph", "unknown")]
     values = [one.to(dtype) if isinstance(one, torch.Tensor) and one.is_floating_point() else one for one in values]
     root = copy.deepcopy(wrapper).to(dtype).eval()
     before = torch.get_default_dtype()
@@ -104,6 +89,9 @@ def _run(wrapper: Wrapper, graph: Optional[torch.fx.Graph], inputs: dict[str, An
     try:
         with torch.no_grad():
             return torch.fx.GraphModule(root, graph)(*values) if graph is not None else root(*values)
+    except (RuntimeError, IndexError, ValueError) as error:
+        shapes = ", ".join(f"{role} {list(value.shape)}" for role, value in inputs.items() if isinstance(value, torch.Tensor))
+        raise InputError(f"the module fails on this data ({shapes}): {error}") from error
     finally:
         torch.set_default_dtype(before)
 

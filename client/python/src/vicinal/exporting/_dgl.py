@@ -8,7 +8,8 @@ from typing import Any, Optional
 
 import torch
 
-from vicinal.exporting._modules import Layer, Unsupported, nested, own_tensors
+from vicinal.exporting._modules import Layer, nested, own_tensors
+from vicinal.exporting._result import Unsupported
 
 
 def is_dgl(module: Any) -> bool:

@@ -12,8 +12,9 @@ import torch.fx
 import torch.nn.functional as F
 
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
-from vicinal.exporting._modules import ACTIVATIONS, WEIGHTED, Layer, Unsupported, activation, is_pyg, mlp_parts, pyg_layer, reads_edge_features, rowwise
-from vicinal.exporting._result import Problem
+from vicinal.exporting._calls import ROLES, arguments_of, edge_inputs
+from vicinal.exporting._modules import ACTIVATIONS, Layer, activation, is_pyg, mlp_parts, pyg_layer, rowwise
+from vicinal.exporting._result import Problem, Unsupported
 from vicinal.exporting._trace import POOLS, is_ready_made, line_of
 
 _ACTIVATIONS = {torch.relu: "ReLU", F.relu: "ReLU", torch.relu_: "ReLU", F.elu: "ELU", F.leaky_relu: "LeakyReLU", torch.sigmoid: "Sigmoid",
@@ -21,7 +22,16 @@ _ACTIVATIONS = {torch.relu: "ReLU", F.relu: "ReLU", torch.relu_: "ReLU", F.elu: 
                 F.relu6: "ReLU6", F.celu: "CELU", F.selu: "SELU", F.gelu: "GELU", F.silu: "SiLU", F.mish: "Mish", F.softplus: "Softplus",
                 F.softsign: "Softsign", F.logsigmoid: "LogSigmoid", F.tanhshrink: "Tanhshrink", F.hardtanh: "Hardtanh",
                 F.hardsigmoid: "Hardsigmoid", F.hardswish: "Hardswish", F.hardshrink: "Hardshrink", F.softshrink: "Softshrink"}
-_SUMS = (operator.add, operator.iadd, torch.add, "add", "add_")
+# Functions of two values: rows of nodes, or rows and a number.
+_ARITHMETIC = {operator.add: "add", operator.iadd: "add", torch.add: "add", "add": "add", "add_": "add",
+               operator.sub: "sub", operator.isub: "sub", torch.sub: "sub", "sub": "sub", "sub_": "sub",
+               operator.mul: "mul", operator.imul: "mul", torch.mul: "mul", torch.multiply: "mul", "mul": "mul", "mul_": "mul",
+               operator.truediv: "div", operator.itruediv: "div", torch.div: "div", "div": "div", "div_": "div"}
+_NEGATIONS = (operator.neg, torch.neg, "neg")
+_OVER_COLUMNS = {F.softmax: "Softmax", torch.softmax: "Softmax", "softmax": "Softmax", F.log_softmax: "LogSoftmax",
+                 torch.log_softmax: "LogSoftmax", "log_softmax": "LogSoftmax", F.softmin: "Softmin", F.glu: "GLU"}
+# Layers of several inputs, by the names of their arguments.
+_PAIRS = {"GCN2Conv": ("x", "x_0"), "MessageNorm": ("x", "msg")}
 _CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
 _NOTHING = (F.dropout, torch.dropout, torch.clone, "clone", "contiguous", "detach", "float", "to", "double")
 _FINAL = {F.log_softmax: "log_softmax", torch.log_softmax: "log_softmax", F.softmax: "softmax", torch.softmax: "softmax",
@@ -30,8 +40,11 @@ _FINAL_MODULES = {"LogSoftmax": "log_softmax", "Softmax": "softmax", "Sigmoid": 
 
 
 class Lowering:
-    def __init__(self, root: torch.nn.Module, graph: torch.fx.Graph, dgl_graph: Any) -> None:
+    def __init__(self, root: torch.nn.Module, graph: torch.fx.Graph, dgl_graph: Any, edge_width: int) -> None:
+        """`edge_width`: number of features per edge of the data, 0: none."""
         self.modules = dict(root.named_modules())
+        self.root, self.edge_width = root, edge_width
+        self.constants: dict[torch.fx.Node, float] = {}  # parameters that are one number
         self.dgl_graph = dgl_graph
         self.layers: list[dict[str, Any]] = []
         self.weights: dict[str, torch.Tensor] = {}
@@ -85,8 +98,10 @@ class Lowering:
     def input(self, node: Any) -> str:
         if not isinstance(node, torch.fx.Node):
             raise Unsupported(f"a constant {node!r} in place of a tensor", "fold it into the weights of a Linear")
+        if node in self.constants:
+            raise Unsupported(f"a number, {self._path(node)}, in place of a tensor", "multiply features of nodes by it")
         value = self.values[node]
-        if value in ("edge_index", "edge_weight", "edge_attr", "batch", "graph"):
+        if value in ROLES and value != "unknown":
             raise Unsupported(f"computes with {value}", "layers take the graph as it was uploaded: change it before the upload")
         return value
 
@@ -96,16 +111,19 @@ class Lowering:
         if node.op == "call_module":
             return self._module(node)
         if node.op == "get_attr":
-            raise Unsupported(f"uses the tensor {self._path(node)} directly", "put it into a Linear or another module")
+            return self._own_tensor(node)
         target = node.target
         final = _FINAL.get(target)  # type: ignore[arg-type]
         if final and self._ends(node):
             return self._drop(node, final)
         if target in _ACTIVATIONS:
             return self._activation(node, _ACTIVATIONS[target])
-        if target in _SUMS:
-            self._no_scale(node)
-            return self.emit(node.name, Layer("Add"), [self.input(one) for one in self._arguments(node)[:2]])
+        if target in _ARITHMETIC:
+            return self._arithmetic(node, _ARITHMETIC[target])  # type: ignore[index]
+        if target in _NEGATIONS:
+            return self._scaled(node, node.args[0], -1.0)
+        if target in _OVER_COLUMNS:
+            return self._over_columns(node, _OVER_COLUMNS[target])  # type: ignore[index]
         if target in _CONCATENATIONS:
             return self._concatenate(node)
         if target in (torch.max, torch.maximum) and len(node.args) == 2 and isinstance(node.args[1], torch.fx.Node):
@@ -119,17 +137,56 @@ class Lowering:
         if target in ("flatten", "mean", "squeeze", "view", "reshape", torch.flatten, torch.mean, torch.squeeze):
             return self._heads(node)
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        raise Unsupported(f"{name}() has no counterpart", "docs/layers.md lists the layers; activations, +, torch.cat, dropout, "
+        raise Unsupported(f"{name}() has no counterpart", "docs/layers.md lists the layers; activations, + - * /, torch.cat, dropout, "
                           "F.normalize and global pooling may be called as functions")
 
-    @staticmethod
-    def _arguments(node: torch.fx.Node) -> list[Any]:
-        return [*node.args, *(node.kwargs[name] for name in ("other",) if name in node.kwargs)]
+    def _own_tensor(self, node: torch.fx.Node) -> str:
+        value = self.root
+        for name in str(node.target).split("."):
+            value = getattr(value, name)
+        if value.numel() != 1 or not value.is_floating_point():
+            raise Unsupported(f"uses the tensor {self._path(node)} directly", "put it into a Linear or another module; a single number may "
+                              "be a factor")
+        self.constants[node] = float(value.detach())
+        return "unknown"
 
-    @staticmethod
-    def _no_scale(node: torch.fx.Node) -> None:
-        if node.kwargs.get("alpha", 1) != 1:
-            raise Unsupported(f"torch.add(alpha={node.kwargs['alpha']})", "fold the factor into the weights of a Linear")
+    def _number(self, value: Any) -> Optional[float]:
+        if isinstance(value, torch.fx.Node):
+            return self.constants.get(value)
+        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+    def _scaled(self, node: torch.fx.Node, value: Any, factor: float) -> str:
+        return self.input(value) if factor == 1 else self.emit(node.name, Layer("Scale", {"factor": factor}), [self.input(value)])
+
+    def _arithmetic(self, node: torch.fx.Node, kind: str) -> str:
+        """Sums, products and differences of rows; multiples of them."""
+        unknown = set(node.kwargs) - {"other", "alpha"}
+        operands = [*node.args, *([node.kwargs["other"]] if "other" in node.kwargs else [])]
+        if unknown or len(operands) != 2:
+            raise Unsupported(f"{kind}() with {', '.join(sorted(unknown)) or 'other arguments'}", "write it as an operator: + - * /")
+        a, b = operands
+        number_a, number_b = self._number(a), self._number(b)
+        if kind in ("mul", "div") and number_b is not None:
+            if kind == "div" and number_b == 0:
+                raise Unsupported("divides by 0", "leave it out")
+            return self._scaled(node, a, number_b if kind == "mul" else 1 / number_b)
+        if kind == "mul" and number_a is not None:
+            return self._scaled(node, b, number_a)
+        if kind == "mul":
+            return self.emit(node.name, Layer("Mul"), [self.input(a), self.input(b)])
+        if kind == "div":
+            raise Unsupported("a division by a tensor has no counterpart", "divide by a number")
+        if kind == "add" and 0 in (number_a, number_b):  # sum() begins so
+            return self.input(b if number_a == 0 else a)
+        factor = float(node.kwargs.get("alpha", 1)) * (1 if kind == "add" else -1)
+        other = self.input(b) if factor == 1 else self.emit(f"{node.name}.scaled", Layer("Scale", {"factor": factor}), [self.input(b)])
+        return self.emit(node.name, Layer("Add"), [self.input(a), other])
+
+    def _over_columns(self, node: torch.fx.Node, kind: str) -> str:
+        dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", -1 if kind == "GLU" else None)
+        if dim not in (-1, 1):
+            raise Unsupported(f"{kind}(dim={dim})", "the columns of a row take part: dim=-1")
+        return self.emit(node.name, Layer(kind), [self.input(node.args[0])])
 
     def _ends(self, node: torch.fx.Node) -> bool:
         return all(user.op == "output" for user in node.users)
@@ -193,41 +250,29 @@ class Lowering:
             return self._dgl(node, module, path)
         if is_ready_made(module):
             return self._ready_made(node, module, "" if path == "forward" else path + ".")
+        given = arguments_of(module, node)
+        first = next(iter(given.values()), None)
         if is_pyg(module) and type(module).__name__ == "MLP":
-            value = self.input(node.args[0])
+            value = self.input(first)
             for name, child in mlp_parts(module):
                 value = self.emit(f"{path}.{name}", activation(child) if name.startswith("act") else self._row(child), [value])
             return value
         layer = pyg_layer(module) if is_pyg(module) else rowwise(module)
         self.graph_level = self.graph_level or layer.type.endswith("Aggregation")
         if layer.type == "JumpingKnowledge":
-            return self.emit(path, layer, [self.input(one) for one in node.args[0]])  # type: ignore[union-attr]
-        first = node.args[0] if node.args else node.kwargs.get("x")
+            return self.emit(path, layer, [self.input(one) for one in first])  # type: ignore[union-attr]
         if isinstance(first, (tuple, list)):
             raise Unsupported("a pair of inputs: the layer was called on a sampled, bipartite graph",
                               "export the module as called on the whole graph: conv(x, edge_index)")
-        layer.edge_weight = self._weighted(node, layer)
-        return self.emit(path, layer, [self.input(first)])
+        rows = _PAIRS.get(layer.type, (next(iter(given), ""),))
+        edge_inputs(layer, given, self.values, self.edge_width, rows)
+        missing = [name for name in rows if name not in given]
+        if missing:
+            raise Unsupported(f"is called without {', '.join(missing)}", "compare the call with the layer's documentation")
+        return self.emit(path, layer, [self.input(given[name]) for name in rows])
 
     def _row(self, module: Any) -> Layer:
         return pyg_layer(module) if is_pyg(module) else rowwise(module)
-
-    def _weighted(self, node: torch.fx.Node, layer: Layer) -> bool:
-        given = [one for one in [*node.args[1:], *node.kwargs.values()] if isinstance(one, torch.fx.Node)]
-        weighted = any(self.values[one] == "edge_weight" for one in given)
-        if weighted and layer.type not in WEIGHTED:
-            raise Unsupported(f"{layer.type} with edge weights", f"edge weights are for {', '.join(WEIGHTED)}")
-        featured = any(self.values[one] == "edge_attr" for one in given)
-        if featured and not reads_edge_features(layer) and layer.type != "GATConv":  # which ignores them without edge_dim
-            raise Unsupported(f"{layer.type} with features of edges", "they are for GINEConv, and with edge_dim for GATConv, GATv2Conv and "
-                              "TransformerConv; weights are called edge_weight")
-        if reads_edge_features(layer) and not featured:
-            raise Unsupported("reads features of edges, but is called without edge_attr", "pass edge_attr, as the data has it")
-        strange = [one.name for one in given if self.values[one] not in ("x", "edge_index", "edge_weight", "edge_attr", "batch", "graph")
-                   and one is not (node.args[0] if node.args else node.kwargs.get("x"))]
-        if strange:
-            raise Unsupported(f"is called with {', '.join(strange)}, which forward computes", "layers take the edges as uploaded")
-        return weighted
 
     def _dgl(self, node: torch.fx.Node, module: Any, path: str) -> str:
         if len(node.args) + len(node.kwargs) > 2:
@@ -246,10 +291,11 @@ class Lowering:
 
     def _ready_made(self, node: torch.fx.Node, model: Any, prefix: str) -> str:
         """GCN, GraphSAGE, GIN, GAT and EdgeCNN, as their common forward calls their parts."""
-        value, collected = self.input(node.args[0] if node.args else node.kwargs["x"]), []
+        given = arguments_of(model, node)
+        value, collected = self.input(given["x"]), []
         for i, conv in enumerate(model.convs):
             layer = pyg_layer(conv)
-            layer.edge_weight = self._weighted(node, layer)
+            edge_inputs(layer, given, self.values, self.edge_width, ("x",))
             value = self.emit(f"{prefix}convs.{i}", layer, [value])
             if i < model.num_layers - 1 or model.jk_mode is not None:
                 steps: list[Callable[[str], str]] = [lambda v, i=i: self._norm(f"{prefix}norms.{i}", model.norms, i, v),

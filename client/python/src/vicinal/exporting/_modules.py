@@ -4,20 +4,17 @@ names. What docs/layers.md does not list is refused here, with what to do instea
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 import torch
 
-WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP", "LGConv", "SSGConv", "TAGConv", "ChebConv", "GatedGraphConv")
+from vicinal.exporting._constructors import READ, check_constructor, check_message_passing, check_width
+from vicinal.exporting._result import Unsupported
 
-
-class Unsupported(Exception):
-    """A module, argument or call without counterpart: what it is, and a suggestion."""
-
-    def __init__(self, what: str, suggestion: str) -> None:
-        super().__init__(what)
-        self.what, self.suggestion = what, suggestion
+WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP", "LGConv", "SSGConv", "TAGConv", "ChebConv", "GatedGraphConv", "GCN2Conv",
+            "ARMAConv")
 
 
 @dataclass
@@ -33,21 +30,9 @@ def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor for name, tensor in module.state_dict().items() if not name.endswith("num_batches_tracked")}
 
 
-def _convolution(conv: Any) -> dict[str, Any]:
-    """What all convolutions check."""
-    if getattr(conv, "flow", "source_to_target") != "source_to_target":
-        raise Unsupported(f"flow={conv.flow!r}", "train with flow='source_to_target' and the rows of edge_index swapped")
-    if isinstance(getattr(conv, "in_channels", None), (tuple, list)):
-        pair = conv.in_channels
-        if pair[0] != pair[1]:
-            raise Unsupported(f"in_channels={pair}: a bipartite layer", "graphs have one type of nodes: use one width")
-    return {}
-
-
-def _aggr(conv: Any, allowed: tuple[str, ...]) -> str:
-    if not isinstance(conv.aggr, str) or conv.aggr not in allowed:
-        raise Unsupported(f"aggr={conv.aggr!r}", f"train with one of {', '.join(allowed)}")
-    return conv.aggr
+_SUMS = ("add", "sum", "mean", "max", "min")
+# Aggregations of those that do not only sum.
+_AGGREGATIONS = {"SAGEConv": (*_SUMS, "std", "var"), "GraphConv": _SUMS, "GINEConv": _SUMS, "EdgeConv": _SUMS, "GatedGraphConv": _SUMS}
 
 
 def _edge_dim(conv: Any) -> dict[str, Any]:
@@ -66,15 +51,12 @@ def _fill_value(conv: Any) -> dict[str, Any]:
 
 def _gine(conv: Any) -> dict[str, Any]:
     args = {"nn": nested(conv.nn), "eps": float(conv.initial_eps), "train_eps": isinstance(conv.eps, torch.nn.Parameter),
-            "aggr": _aggr(conv, _SUMS)}
+            "aggr": conv.aggr}
     return args if conv.lin is None else {**args, "edge_dim": conv.lin.in_features if hasattr(conv.lin, "in_features") else conv.lin.in_channels}
 
 
 def reads_edge_features(layer: Layer) -> bool:
     return layer.type == "GINEConv" or "edge_dim" in layer.args
-
-
-_SUMS = ("add", "sum", "mean", "max", "min")
 
 
 def _attention(conv: Any) -> dict[str, Any]:
@@ -94,6 +76,21 @@ def _cluster(conv: Any) -> dict[str, Any]:
     return {"out_channels": conv.out_channels, "diag_lambda": conv.diag_lambda, "bias": conv.lin_out.bias is not None}
 
 
+def _beta(beta: float) -> dict[str, Any]:
+    """GCN2Conv keeps beta = log(theta / layer + 1), or 1."""
+    return {} if beta == 1.0 else {"theta": math.expm1(beta), "layer": 1}
+
+
+def _act(act: Any) -> dict[str, Any]:
+    """An activation that is an argument: its name and its arguments."""
+    if act is None:
+        return {"act": None}
+    layer = activation(act)
+    if layer.tensors:
+        raise Unsupported(f"act={layer.type}, which has weights", "call the activation after the layer, or train with another one")
+    return {"act": layer.type, **({"act_kwargs": layer.args} if layer.args else {})}
+
+
 def _cheb(conv: Any) -> dict[str, Any]:
     if conv.normalization is None:
         raise Unsupported("normalization=None", "train with normalization 'sym' or 'rw'")
@@ -103,15 +100,15 @@ def _cheb(conv: Any) -> dict[str, Any]:
 _CONVOLUTIONS = {
     "GCNConv": lambda c: {"out_channels": c.out_channels, "improved": c.improved, "add_self_loops": c.add_self_loops,
                           "normalize": c.normalize, "bias": c.bias is not None},
-    "SAGEConv": lambda c: {"out_channels": c.out_channels, "aggr": _aggr(c, _SUMS), "normalize": c.normalize,
+    "SAGEConv": lambda c: {"out_channels": c.out_channels, "aggr": c.aggr if isinstance(c.aggr, str) else list(c.aggr), "normalize": c.normalize,
                            "root_weight": c.root_weight, "project": c.project, "bias": c.lin_l.bias is not None},
-    "GraphConv": lambda c: {"out_channels": c.out_channels, "aggr": _aggr(c, _SUMS), "bias": c.lin_rel.bias is not None},
+    "GraphConv": lambda c: {"out_channels": c.out_channels, "aggr": c.aggr, "bias": c.lin_rel.bias is not None},
     "GINConv": lambda c: {"nn": nested(c.nn), "eps": float(c.initial_eps), "train_eps": isinstance(c.eps, torch.nn.Parameter)},
     "GINEConv": _gine,
     "GATConv": _attention,
     "GATv2Conv": lambda c: {**_attention(c), "share_weights": c.share_weights},
     "TransformerConv": _transformer,
-    "EdgeConv": lambda c: {"nn": nested(c.nn), "aggr": _aggr(c, _SUMS)},
+    "EdgeConv": lambda c: {"nn": nested(c.nn), "aggr": c.aggr},
     "SGConv": lambda c: {"out_channels": c.out_channels, "K": c.K, "add_self_loops": c.add_self_loops, "bias": c.lin.bias is not None},
     "APPNP": lambda c: {"K": c.K, "alpha": c.alpha, "add_self_loops": c.add_self_loops, "normalize": c.normalize},
     "LGConv": lambda c: {"normalize": c.normalize},
@@ -120,8 +117,12 @@ _CONVOLUTIONS = {
     "TAGConv": lambda c: {"out_channels": c.out_channels, "K": c.K, "bias": c.bias is not None, "normalize": c.normalize},
     "ClusterGCNConv": _cluster,
     "ChebConv": _cheb,
-    "GatedGraphConv": lambda c: {"out_channels": c.out_channels, "num_layers": c.num_layers, "aggr": _aggr(c, _SUMS),
+    "GatedGraphConv": lambda c: {"out_channels": c.out_channels, "num_layers": c.num_layers, "aggr": c.aggr,
                                  "bias": c.rnn.bias},
+    "GCN2Conv": lambda c: {"alpha": c.alpha, **_beta(c.beta), "shared_weights": c.weight2 is None, "add_self_loops": c.add_self_loops,
+                           "normalize": c.normalize},
+    "ARMAConv": lambda c: {"out_channels": c.out_channels, "num_stacks": c.num_stacks, "num_layers": c.num_layers,
+                           "shared_weights": c.shared_weights, **_act(c.act), "bias": c.bias is not None},
 }
 
 
@@ -140,6 +141,19 @@ def _torch_layer_norm(norm: Any) -> Layer:
     return Layer("LayerNorm", {"mode": "node", "eps": norm.eps, "affine": norm.elementwise_affine}, tensors)
 
 
+def _torch_rms_norm(norm: Any) -> Layer:
+    if len(norm.normalized_shape) != 1:
+        raise Unsupported(f"normalized_shape={tuple(norm.normalized_shape)}", "rows are normalised: one dimension")
+    return Layer("RMSNorm", {"eps": norm.eps, "elementwise_affine": norm.elementwise_affine}, own_tensors(norm))
+
+
+def _over_columns(module: Any) -> Layer:
+    kind = type(module).__name__
+    if module.dim not in (-1, 1):
+        raise Unsupported(f"{kind}(dim={module.dim})", "the columns of a row take part: dim=-1")
+    return Layer(kind)
+
+
 # Activations of torch.nn, with their arguments: attributes of the module, in the order in which the function takes them.
 ACTIVATIONS: dict[str, tuple[str, ...]] = {
     "ReLU": (), "ReLU6": (), "ELU": ("alpha",), "CELU": ("alpha",), "SELU": (), "LeakyReLU": ("negative_slope",), "RReLU": ("lower", "upper"),
@@ -151,11 +165,14 @@ _ROWWISE = {
     "Linear": lambda m: Layer("Linear", {"out_channels": m.weight.shape[0], "bias": m.bias is not None}, own_tensors(m)),
     "BatchNorm1d": lambda m: Layer("BatchNorm1d", _batch_norm(m), own_tensors(m)),
     "Dropout": lambda m: Layer("Dropout"), "Identity": lambda m: Layer("Identity"),
+    "RMSNorm": lambda m: _torch_rms_norm(m),
+    "Softmax": lambda m: _over_columns(m), "LogSoftmax": lambda m: _over_columns(m), "Softmin": lambda m: _over_columns(m),
+    "GLU": lambda m: _over_columns(m),
 }
 _SUGGESTIONS = {
     "Embedding": "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it "
                  "(docs/python_cookbook.md)",
-    "LSTM": "train with mode 'cat' or 'max'",
+    "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
 }
 
 
@@ -163,31 +180,66 @@ def is_pyg(module: Any) -> bool:
     return type(module).__module__.startswith("torch_geometric.")
 
 
+def _layer_norm(norm: Any) -> Layer:
+    return Layer("LayerNorm", {"mode": norm.mode, "eps": norm.eps, "affine": norm.weight is not None}, own_tensors(norm))
+
+
+def _pair_norm(norm: Any) -> Layer:
+    if norm.scale_individually:
+        raise Unsupported("PairNorm(scale_individually=True)", "train with scale_individually=False")
+    return Layer("PairNorm", {"scale": norm.scale, "eps": norm.eps})
+
+
+def _instance_norm(norm: Any) -> Layer:
+    if norm.track_running_stats:
+        raise Unsupported("InstanceNorm(track_running_stats=True)", "BatchNorm computes the same from the same tensors")
+    return Layer("InstanceNorm", {"eps": norm.eps, "affine": norm.affine}, own_tensors(norm))
+
+
+def _group_norm(norm: Any) -> Layer:
+    return Layer("DiffGroupNorm", {"groups": norm.groups, "lamda": norm.lamda, **_batch_norm(norm.norm)}, own_tensors(norm))
+
+
+def _jumping(jump: Any) -> Layer:
+    sizes = {"channels": jump.channels, "num_layers": jump.num_layers} if jump.mode == "lstm" else {}
+    return Layer("JumpingKnowledge", {"mode": jump.mode, **sizes}, own_tensors(jump))
+
+
+def _softmax_readout(pool: Any) -> Layer:
+    return Layer("SoftmaxAggregation", {"learn": True, "channels": pool.channels} if pool.learn else {"t": float(pool.t)}, own_tensors(pool))
+
+
+def _attentional(pool: Any) -> Layer:
+    """An MLP that is a whole network has another name there; here both are `gate_nn` and `nn`."""
+    tensors = {name.replace("gate_mlp.", "gate_nn.", 1) if name.startswith("gate_mlp.") else
+               name.replace("mlp.", "nn.", 1) if name.startswith("mlp.") else name: tensor for name, tensor in own_tensors(pool).items()}
+    inner = pool.nn if pool.nn is not None else pool.mlp
+    return Layer("AttentionalAggregation", {"gate_nn": nested(pool.gate_nn if pool.gate_nn is not None else pool.gate_mlp),
+                                            "nn": None if inner is None else nested(inner)}, tensors)
+
+
+# Layers of PyTorch Geometric that are no convolutions.
+_OTHERS = {
+    "BatchNorm": lambda m: Layer("BatchNorm", _batch_norm(m.module), own_tensors(m)),
+    "LayerNorm": _layer_norm,
+    "GraphNorm": lambda m: Layer("GraphNorm", {"eps": m.eps}, own_tensors(m)),
+    "PairNorm": _pair_norm, "InstanceNorm": _instance_norm, "DiffGroupNorm": _group_norm,
+    "MessageNorm": lambda m: Layer("MessageNorm", {}, own_tensors(m)),
+    "JumpingKnowledge": _jumping, "SoftmaxAggregation": _softmax_readout, "AttentionalAggregation": _attentional,
+    **{kind: lambda m: Layer(type(m).__name__) for kind in ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation")},
+}
+
+
 def pyg_layer(module: Any) -> Layer:
     kind = type(module).__name__
+    if kind in READ:
+        check_constructor(module)
     if kind in _CONVOLUTIONS:
-        _convolution(module)
+        check_message_passing(module, _AGGREGATIONS.get(kind, ("add", "sum")))
+        check_width(module)
         return Layer(kind, _CONVOLUTIONS[kind](module), own_tensors(module))
-    if kind == "BatchNorm":
-        return Layer(kind, _batch_norm(module.module), own_tensors(module))
-    if kind == "LayerNorm":
-        return Layer(kind, {"mode": module.mode, "eps": module.eps, "affine": module.weight is not None}, own_tensors(module))
-    if kind == "GraphNorm":
-        return Layer(kind, {"eps": module.eps}, own_tensors(module))
-    if kind == "PairNorm":
-        if module.scale_individually:
-            raise Unsupported("PairNorm(scale_individually=True)", "train with scale_individually=False")
-        return Layer(kind, {"scale": module.scale, "eps": module.eps})
-    if kind == "InstanceNorm":
-        if module.track_running_stats:
-            raise Unsupported("InstanceNorm(track_running_stats=True)", "BatchNorm computes the same from the same tensors")
-        return Layer(kind, {"eps": module.eps, "affine": module.affine}, own_tensors(module))
-    if kind == "JumpingKnowledge":
-        if module.mode not in ("cat", "max"):
-            raise Unsupported(f"JumpingKnowledge('{module.mode}')", _SUGGESTIONS["LSTM"])
-        return Layer(kind, {"mode": module.mode})
-    if kind in ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation"):
-        return Layer(kind)
+    if kind in _OTHERS:
+        return _OTHERS[kind](module)
     return rowwise(module)
 
 
@@ -207,6 +259,7 @@ def rowwise(module: Any) -> Layer:
 
 def mlp_parts(mlp: Any) -> list[tuple[str, Any]]:
     """torch_geometric.nn.MLP as its parts: (path, module), in the order of its forward."""
+    check_constructor(mlp)
     parts: list[tuple[str, Any]] = []
     last = len(mlp.lins) - 1
     for i, lin in enumerate(mlp.lins):

@@ -13,6 +13,14 @@ import numpy as np
 from vicinal.errors import Error
 
 
+class Unsupported(Exception):
+    """A module, argument or call without counterpart: what it is, and a suggestion."""
+
+    def __init__(self, what: str, suggestion: str) -> None:
+        super().__init__(what)
+        self.what, self.suggestion = what, suggestion
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something that the server has no layer for. `module`: its path, or "forward". `line`: FILE:LINE of the call."""

@@ -47,45 +47,62 @@ class Wrapper(torch.nn.Module):
         super().__init__()
         self.module = module
         self.given = given
-        self.plan = _plan(module, given)
+        self.plan, self.problems = _plan(module, given)
 
-    def forward(self, x: Any, edge_index: Any, edge_weight: Any, edge_attr: Any, batch: Any, graph: Any) -> Any:
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any, edge_attr: Any, batch: Any, graph: Any, unknown: Any) -> Any:
         values = {"x": x, "edge_index": edge_index, "edge_weight": edge_weight, "edge_attr": edge_attr, "batch": batch, "graph": graph}
-        values = {name: value for name, value in values.items() if name in self.given}
+        values = {"unknown": unknown, **{name: value for name, value in values.items() if name in self.given}}
         if self.plan is None:
+            del values["unknown"]
             data = types.SimpleNamespace(**{**{"edge_weight": None, "edge_attr": None, "batch": None}, **values})
             return self.module(data)
         return self.module(**{parameter: values[role] for parameter, role in self.plan.items()})
 
 
-def _plan(module: torch.nn.Module, given: tuple[str, ...]) -> Optional[dict[str, str]]:
-    """Parameters of forward and their roles; None: one parameter takes all."""
-    parameters = [one for one in inspect.signature(module.forward).parameters.values() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
-    if len(parameters) == 1 and parameters[0].name not in _ROLES["x"]:
-        return None
+def _plan(module: torch.nn.Module, given: tuple[str, ...]) -> tuple[Optional[dict[str, str]], list[Problem]]:
+    """Parameters of forward and their roles, or None: one parameter takes all. A parameter that cannot be given is a problem and gets the
+    role "unknown", so that the rest is looked at, too."""
+    parameters = _parameters(module)
+    if len(parameters) == 1 and next(iter(parameters)) not in _ROLES["x"]:
+        return None, []
     plan: dict[str, str] = {}
-    unknown = []
-    for parameter in parameters:
-        roles = [role for role, names in _ROLES.items() if parameter.name in names]
+    problems = []
+    for number, (name, needed) in enumerate(parameters.items()):
+        roles = [role for role, names in _ROLES.items() if name in names]
         role = next((role for role in roles if role in given), roles[0] if roles else None)
-        if role is None and "x" not in plan.values() and parameter is parameters[0]:
+        if role is None and number == 0:
             role = "x"
         if role in given:
-            plan[parameter.name] = role
-        elif parameter.default is inspect.Parameter.empty:
-            unknown.append(parameter.name)
-    if unknown:
-        raise ExportError([Problem("forward", f"needs {', '.join(unknown)}, which the data does not have or which has no known meaning",
-                                   f"parameters are recognised by name: {', '.join(names[0] for names in _ROLES.values())}; the data has "
-                                   f"{', '.join(given)}")])
-    return plan
+            plan[name] = role
+        elif needed:
+            plan[name] = "unknown"
+            problems.append(_missing(name, role, given))
+    return plan, problems
+
+
+def _parameters(module: torch.nn.Module) -> dict[str, bool]:
+    """Names of forward's parameters, and whether they must be given."""
+    signature = getattr(module, "signature", None)
+    if is_pyg(module) and hasattr(signature, "param_dict"):  # Sequential, whose forward may take anything
+        return dict.fromkeys(signature.param_dict, True)
+    parameters = inspect.signature(module.forward).parameters.values()
+    return {one.name: one.default is inspect.Parameter.empty for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+
+
+def _missing(name: str, role: Optional[str], given: tuple[str, ...]) -> Problem:
+    if role is not None:
+        return Problem("forward", f"needs {name}, and the data has no {role}", f"add it to the data, which has {', '.join(given)}")
+    return Problem("forward", f"needs {name}, which has no known meaning",
+                   f"parameters are recognised by name: {', '.join(names[0] for names in _ROLES.values())}; give others a default")
 
 
 @contextmanager
 def _pools_as_calls() -> Iterator[None]:
-    """PyTorch Geometric's pooling functions compute with sizes, which cannot be traced: they become one call each."""
+    """PyTorch Geometric's pooling functions compute with sizes, and its aggregations look at them, which cannot be traced: they become one
+    call each."""
     try:
         import torch_geometric.nn as pyg
+        from torch_geometric.nn.aggr import Aggregation
         from torch_geometric.nn.pool import glob
     except ImportError:
         yield
@@ -98,7 +115,11 @@ def _pools_as_calls() -> Iterator[None]:
 
         return call
 
+    def whole(module: Any, *args: Any, **kwargs: Any) -> Any:
+        return torch.nn.Module.__call__(module, *args, **kwargs)
+
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(Aggregation, "__call__", whole))
         for name in POOLS:
             for home in (pyg, pyg.pool, glob):
                 if hasattr(home, name):
@@ -121,7 +142,7 @@ def trace(wrapper: Wrapper) -> torch.fx.Graph:
         with _pools_as_calls():
             graph = tracer.trace(wrapper)
     except Exception as error:
-        raise ExportError([Problem("forward", f"cannot be traced: {type(error).__name__}: {error}",
+        raise ExportError([*wrapper.problems, Problem("forward", f"cannot be traced: {type(error).__name__}: {error}",
                                    "forward may not decide by values of tensors, look at sizes, or call code that does: it must be a fixed "
                                    "sequence of layers", _line_of(error))]) from error
     for node in reversed(graph.nodes):
