@@ -40,6 +40,7 @@ def parse_arguments():
     parser.add_argument("--worker", required=True, help="vicinal_bench_worker")
     parser.add_argument("--device", default="cuda:0", help="cpu: to try this script where there is no GPU")
     parser.add_argument("--graphs", default="cora,pubmed,proteins,amazon_computers,cornell5,synthetic")
+    parser.add_argument("--layers", default=",".join(LAYERS))
     parser.add_argument("--edge-dims", default="8,16")
     parser.add_argument("--synthetic-edges", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant")
@@ -214,7 +215,7 @@ def main():
                     graph_bytes = used_bytes(device) - before
                     cell = Cell(options, folder, worker, edges, nodes, attr)
                     inputs = used_bytes(device) - before - graph_bytes
-                    for kind in LAYERS:
+                    for kind in options.layers.split(","):
                         result = {"graph": name, "nodes": nodes, "edges": edges.shape[1]}
                         result.update(cell.run(kind, edge_dim, before + inputs))
                         failed = failed or not result["error"] <= TOLERANCE
