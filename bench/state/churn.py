@@ -122,7 +122,7 @@ def main():
     with common.Scratch(options.folder) as folder:
         state = os.path.join(folder, "state")
         # Results of finished uploads can be asked for until they expire, and take memory until then.
-        with common.Server(options, folder, f"--state_dir={state}", "--upload_ttl=30s") as server:
+        with common.Server(options, folder, f"--state_dir={state}", "--upload_ttl=300s") as server:
             with vicinal.Client(server.grpc) as client:
                 client.upload_model("sum", *common.sum_model(options.features))
                 common.wait_until_durable(client.get_model, "sum")
