@@ -48,7 +48,7 @@ class ReadmeTest(unittest.TestCase):
             self.assertRegex(output, r"(?m)^\s*ann\s")
             self.assertRegex(output, r"(?m)^\s*emil\s")
             self.assertTrue(os.path.exists(server.path("everybody.npy")))
-            self.assertRegex(output, r"(?m)^\s*kinds .* 12 +2 ", "12 edges with 2 features each")
+            self.assertRegex(output, r"(?m)^\s*kinds .* 10 +2 ", "10 edges with 2 features each")
             with open(server.path("friends.svg"), encoding="utf-8") as file:
                 self.assertIn("5 x 5 tiles", file.read())
 

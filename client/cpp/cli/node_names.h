@@ -20,8 +20,8 @@ absl::Status WithNodeName(const Context& context, const std::string& graph, cons
 // An error, with file, node and column, if a feature is not finite.
 absl::Status CheckFinite(const Features& features, const std::string& path, const std::optional<IdMap>& ids);
 
-// The same of edges: an error, with file, edge and column, if a weight or a feature is not finite. `attr_path`: the file
-// of the features, empty if they came with the edges.
+// The same of edges: an error, with file, edge and column, if a weight or a feature is not finite. `attr_path`: the
+// file of the features, empty if they came with the edges.
 absl::Status CheckEdgesFinite(const GraphData& graph, const std::string& path, const std::string& attr_path);
 absl::Status CheckEdgesFinite(const GraphBatchData& batch, const std::string& path);
 
