@@ -45,8 +45,9 @@ def other_values():
             "learn_scale": True, "semi_grad": True, "weight_initializer": "kaiming_uniform", "bias_initializer": "zeros"}
 
 
-# Where the usual other value is the default, or an argument is there only together with another one.
-SPECIAL = {("SAGEConv", "normalize"): {"normalize": True}, ("EdgeConv", "aggr"): {"aggr": "add"}, ("InstanceNorm", "affine"): {"affine": True},
+def special():
+    """Where the usual other value is the default, or an argument is there only together with another one."""
+    return {("SAGEConv", "normalize"): {"normalize": True}, ("EdgeConv", "aggr"): {"aggr": "add"}, ("InstanceNorm", "affine"): {"affine": True},
            ("InstanceNorm", "track_running_stats"): {"track_running_stats": True}, ("GCN2Conv", "theta"): {"theta": 0.5, "layer": 2},
            ("GCN2Conv", "layer"): {"theta": 0.5, "layer": 3}, ("ARMAConv", "shared_weights"): {"shared_weights": True},
            ("GATConv", "fill_value"): {"fill_value": 0.5, "edge_dim": 3}, ("GATv2Conv", "fill_value"): {"fill_value": 0.5, "edge_dim": 3},
@@ -55,6 +56,8 @@ SPECIAL = {("SAGEConv", "normalize"): {"normalize": True}, ("EdgeConv", "aggr"):
            ("SoftmaxAggregation", "channels"): {"learn": True, "channels": 8}, ("AttentionalAggregation", "nn"): {"nn": network(8)},
            ("GCN2Conv", "channels"): {"channels": 9}, ("TAGConv", "K"): {"K": 4},
            ("GCNConv", "normalize"): {"normalize": False, "add_self_loops": False}}
+
+
 # Widths: the server takes them from the input and the tensors.
 WIDTHS = {"in_channels", "out_channels"}
 
@@ -93,7 +96,7 @@ class ConstructorTest(unittest.TestCase):
             if kind == "MLP":
                 continue  # taken apart: its parts are what is read
             for name in set(READ[kind].split()) - WIDTHS:
-                changes = SPECIAL.get((kind, name), {name: other_values().get(name)})
+                changes = special().get((kind, name), {name: other_values().get(name)})
                 with self.subTest(f"{kind}({changes})"):
                     usual = make(kind, **({"edge_dim": 3} if name == "fill_value" else {}))
                     self.assertNotEqual(described(make(kind, **changes)), described(usual))
