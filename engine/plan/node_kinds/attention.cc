@@ -60,10 +60,9 @@ Status BindAttention(StepBinder* step) {
   VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, step->Adjacency());
   const AttentionProblem problem = {attention.kind,  shape.rows,           shape.cols,       shape.edges,
                                     attention.heads, attention.head_width, attention.concat, attention.edge_width};
-  // Trials have no features of edges, and one kernel reads them.
+  // Features of edges are no part of the key: a kernel's settings act on rows and columns of values.
   const TuningWork work = {KeyOf(problem, EdgeWeights::kNone), node.adjacency};
-  const bool tuned = attention.edge_width == 0;
-  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().attention, problem, tuned ? &work : nullptr));
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().attention, problem, &work));
   AttentionArgs& args = bound->args;
   args.adjacency = adjacency;
   args.negative_slope = static_cast<float>(attention.negative_slope);
