@@ -95,7 +95,7 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(len(blocks), 2)
         data = make_data(seed=4)
         data.edge_attr = torch.randn(data.num_edges, 3)
-        names = {**vars(pyg), "__name__": "cookbook", "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
+        names = {**vars(pyg), "__name__": __name__, "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
         for block in blocks:
             exec(block, names)  # pylint: disable=exec-used
         self.assertEqual(self.client.get_graph("bonds").edge_features, 3)
