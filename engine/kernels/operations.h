@@ -16,8 +16,8 @@ namespace vicinal {
 
 class AdjacencyLayout;
 
-// Features of the edges of an adjacency, in the device's memory: those of the graph as sent, [E, A] in the order of its CSR,
-// and of self-loops that were put in place of its own. Nothing of the size of the edges is derived or copied.
+// Features of the edges of an adjacency, in the device's memory: those of the graph as sent, [E, A] in the order of its
+// CSR, and of self-loops that were put in place of its own. Nothing of the size of the edges is derived or copied.
 struct EdgeFeaturesView {
   int64_t width = 0;              // A; 0: edges have no features
   const float* values = nullptr;  // [E, A]
