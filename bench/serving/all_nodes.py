@@ -7,7 +7,6 @@
 The graph has the sizes of the Flickr social network (7,575 nodes, 479,476 edges, 12,047 sparse features), random edges and a GCN with 64
 hidden and 7 classes, random weights. Kept answers are off, so every call runs the model. The server tunes the graph first. Needs numpy."""
 
-import json
 import os
 import sys
 
@@ -17,6 +16,7 @@ sys.path[:0] = [ROOT, os.path.join(ROOT, "bench", "state")]
 import numpy as np
 
 import common
+import models
 
 NODES, EDGES, FEATURES, PER_ROW, HIDDEN, CLASSES = 7575, 479476, 12047, 24, 64, 7
 
@@ -30,27 +30,6 @@ def write_graph(folder, seed):
              x_indices=indices.ravel().astype(np.int32), x_data=np.ones(NODES * PER_ROW, np.float32),
              x_shape=np.array([NODES, FEATURES], np.int64))  # fmt: skip
     return path
-
-
-def write_model(folder, seed):
-    random = np.random.default_rng(seed)
-    layers = [
-        {"name": "conv1", "type": "GCNConv", "args": {"in_channels": FEATURES, "out_channels": HIDDEN}},
-        {"name": "act", "type": "ReLU"},
-        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": HIDDEN, "out_channels": CLASSES}},
-    ]
-    weights = {
-        "conv1.lin.weight": random.standard_normal((HIDDEN, FEATURES)) / 8,
-        "conv1.bias": random.standard_normal(HIDDEN),
-        "conv2.lin.weight": random.standard_normal((CLASSES, HIDDEN)),
-        "conv2.bias": random.standard_normal(CLASSES),
-    }
-    stem = os.path.join(folder, "gcn")
-    with open(stem + ".json", "w", encoding="utf-8") as file:
-        json.dump({"format": "vicinal.model/1", "in_channels": FEATURES, "layers": layers}, file)
-    with open(stem + ".safetensors", "wb") as file:
-        file.write(common.safetensors(weights))
-    return stem
 
 
 def measure(server, top_k, seconds, *flags):
@@ -70,7 +49,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5, help="of each case")
     options = parser.parse_args()
     with common.Scratch(options.folder) as folder:
-        graph, stem = write_graph(folder, options.seed), write_model(folder, options.seed)
+        graph, stem = write_graph(folder, options.seed), models.write_gcn(folder, options.seed, FEATURES, HIDDEN, CLASSES)
         with common.Server(options, folder, f"--device={options.device}", "--keep_answers=never") as server:
             server.vicinal("graph", "upload", graph, "--name", "flickr")
             server.vicinal("model", "upload", stem + ".json", "--weights", stem + ".safetensors", "--name", "gcn")

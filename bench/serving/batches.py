@@ -8,7 +8,6 @@ Feature batches: Classify with features of all nodes, 7,575 x 500 numbers (15 MB
 a GCN 500-64-7. Batches of graphs: ClassifyGraphs with 16 random small graphs and the GIN of tests/data/models. Calls per second of each at
 every number of calls in flight, medians over rounds, and their ratio to one in flight. Needs numpy."""
 
-import json
 import os
 import statistics
 import sys
@@ -19,6 +18,7 @@ sys.path[:0] = [ROOT, os.path.join(ROOT, "bench", "state")]
 import numpy as np
 
 import common
+import models
 
 NODES, EDGES, FEATURES, HIDDEN, CLASSES = 7575, 479476, 500, 64, 7
 MODELS = os.path.join("tests", "data", "models")
@@ -29,27 +29,6 @@ def write_graph(folder, seed):
     path = os.path.join(folder, "flickr.npz")
     np.savez(path, edge_index=edges, x=x)
     return path
-
-
-def write_model(folder, seed):
-    random = np.random.default_rng(seed)
-    layers = [
-        {"name": "conv1", "type": "GCNConv", "args": {"in_channels": FEATURES, "out_channels": HIDDEN}},
-        {"name": "act", "type": "ReLU"},
-        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": HIDDEN, "out_channels": CLASSES}},
-    ]
-    weights = {
-        "conv1.lin.weight": random.standard_normal((HIDDEN, FEATURES)) / 8,
-        "conv1.bias": random.standard_normal(HIDDEN),
-        "conv2.lin.weight": random.standard_normal((CLASSES, HIDDEN)),
-        "conv2.bias": random.standard_normal(CLASSES),
-    }
-    stem = os.path.join(folder, "gcn")
-    with open(stem + ".json", "w", encoding="utf-8") as file:
-        json.dump({"format": "vicinal.model/1", "in_channels": FEATURES, "layers": layers}, file)
-    with open(stem + ".safetensors", "wb") as file:
-        file.write(common.safetensors(weights))
-    return stem
 
 
 def measure(server, in_flight, seconds, *arguments):
@@ -86,7 +65,7 @@ def main():
     options = parser.parse_args()
     options.in_flight = [int(count) for count in options.in_flight.split(",")]
     with common.Scratch(options.folder) as folder:
-        graph, stem = write_graph(folder, options.seed), write_model(folder, options.seed)
+        graph, stem = write_graph(folder, options.seed), models.write_gcn(folder, options.seed, FEATURES, HIDDEN, CLASSES)
         pooled = os.path.join(options.data, "proteins-ginpool")
         with common.Server(options, folder, f"--device={options.device}") as server:
             server.vicinal("graph", "upload", graph, "--name", "flickr")

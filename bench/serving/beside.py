@@ -8,7 +8,6 @@ Small queries are Classify of 10 nodes of Cora, one in flight; full passes are C
 10 million edges, by 0, 1 and 16 clients. Kept answers are off. Rounds take turns, so that a disturbance meets all of them. Needs numpy."""
 
 import contextlib
-import json
 import os
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ sys.path[:0] = [ROOT, os.path.join(ROOT, "bench", "state")]
 import numpy as np
 
 import common
+import models
 
 FEATURES = 16
 STREAMS = r"vicinal_requests_total\{[^}]*ClassifyStream[^}]*\}"  # the full passes
@@ -61,12 +61,7 @@ def main():
         edges, x = common.random_graph(options.seed, options.nodes, options.edges, FEATURES)
         graph = os.path.join(folder, "large.npz")
         np.savez(graph, edge_index=edges, x=x)
-        architecture, weights = common.sum_model(FEATURES)
-        stem = os.path.join(folder, "sum")
-        with open(stem + ".json", "w", encoding="utf-8") as file:
-            json.dump(architecture, file)
-        with open(stem + ".safetensors", "wb") as file:
-            file.write(weights)
+        stem = models.write_model(folder, "sum", *common.sum_model(FEATURES))
         cora = os.path.join(options.data, "models", "cora-gcn")
         with common.Server(options, folder, f"--device={options.device}", "--keep_answers=never") as server:
             server.vicinal("graph", "upload", graph, "--name", "large")
