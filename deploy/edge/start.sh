@@ -24,6 +24,7 @@ dpkg --compare-versions "$version" ge "$wanted" ||
 export VICINAL_EDGE_DIR="${VICINAL_EDGE_DIR:-/etc/vicinal-edge}"
 export VICINAL_EDGE_RUN="${VICINAL_EDGE_RUN:-/run/vicinal-edge}"
 export VICINAL_EDGE_CLIENT_CERTS="${VICINAL_EDGE_CLIENT_CERTS:-optional}"
+[[ -n "${VICINAL_EDGE_METRICS:-}" ]] || unset VICINAL_EDGE_METRICS
 install -d -m 700 "$VICINAL_EDGE_RUN"
 files=(site.pem clients.pem tokens.map)
 configuration=(-f "$here/haproxy.cfg")

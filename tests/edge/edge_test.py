@@ -4,6 +4,8 @@
 arrives; vicinal-server itself shows that calls mean the same behind the edge as without."""
 
 import base64
+import http.client
+import http.server
 import os
 import socket
 import ssl
@@ -318,6 +320,72 @@ def served(channel):
         return True
     except grpc.RpcError:
         return False
+
+
+class MetricsTest(EdgeTest):
+    """VICINAL_EDGE_METRICS, before a page that this test serves."""
+
+    def setUp(self):
+        class Page(http.server.BaseHTTPRequestHandler):
+            asked = []
+
+            def do_GET(self):
+                self.asked.append((self.path, self.headers.get("authorization")))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"vicinal_ready 1\n")
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+        self.addCleanup(server.server_close)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.shutdown)
+        self.asked, self.port = Page.asked, free_port()
+        self.tls_edge = self.edge("127.0.0.1:1", metrics=f"127.0.0.1:{self.port}", metrics_server=f"127.0.0.1:{server.server_port}")
+
+    def get(self, path="/metrics", token=None, certificate=None, method="GET"):
+        """Status and body."""
+        context = ssl.create_default_context(cadata=self.tls_edge.authority.pem().decode())
+        if certificate:
+            files = []
+            for name, content in zip(("client.crt", "client.key"), certificate):
+                self.tls_edge.write(name, content)
+                files.append(self.tls_edge.path(name))
+            context.load_cert_chain(*files)
+        connection = http.client.HTTPSConnection("localhost", self.port, context=context, timeout=10)
+        self.addCleanup(connection.close)
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+
+    def test_a_token_or_a_certificate_reads_them_over_tls(self):
+        for who in ({"token": TOKEN}, {"certificate": self.tls_edge.authority.issue("prometheus")}):
+            self.assertEqual(self.get(**who), (200, b"vicinal_ready 1\n"))
+        self.assertEqual(self.asked, [("/metrics", None)] * 2, "tokens stay at the edge")
+
+    def test_nobody_else_does_and_nothing_else_is_there(self):
+        certificate = self.tls_edge.authority.issue("prometheus")
+        for who in ({}, {"token": TOKEN + "x"}, {"token": "wrong", "certificate": certificate}):
+            self.assertEqual(self.get(**who)[0], 401)
+        for path, method in (("/", "GET"), ("/metrics/x", "GET"), ("/metrics", "POST"), ("/metrics", "OPTIONS")):
+            self.assertEqual(self.get(path, token=TOKEN, method=method)[0], 404)
+        self.assertEqual(self.asked, [])
+        stranger = Authority(self.tls_edge.folder, "stranger").issue("prometheus")
+        with self.assertRaises(OSError):
+            self.get(certificate=stranger)
+
+    def test_without_tls_there_is_nothing(self):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as raw:
+            raw.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertNotIn(b"vicinal_ready", raw.recv(4096))
+
+    def test_it_is_off_by_default(self):
+        edge = Edge("127.0.0.1:1", metrics="")
+        self.addCleanup(edge.temporary.cleanup)
+        done = edge.check()
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
 
 
 class RotationTest(EdgeTest):
