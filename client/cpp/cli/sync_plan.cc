@@ -101,7 +101,7 @@ class Planner {
   void Prune() {
     const auto models = ByName(file_.models);
     for (const auto& [name, model] : contents_.models) {
-      if (models.count(name) == 0) steps_.push_back({SyncAction::kDelete, "model", "", name, model.version()});
+      if (!models.contains(name)) steps_.push_back({SyncAction::kDelete, "model", "", name, model.version()});
     }
     const auto graphs = ByName(file_.graphs);
     for (const auto& [name, graph] : contents_.graphs) {
