@@ -132,6 +132,9 @@ class TuningCount final : public StatsSink {
 
 class TuningTest : public ::testing::Test {
  protected:
+  // It may still measure, and ask what belongs to the test itself.
+  void TearDown() override { engine_.reset(); }
+
   // A budget also counts what passes on the engine's clock. That clock stands still, so that the told times alone
   // count, however slow the machine is.
   void Make(ToldMeter::Times times, Nanoseconds budget = std::chrono::seconds(1)) {
