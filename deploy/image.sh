@@ -15,6 +15,8 @@ readonly BUILD="$1" FOLDER="$2"
 readonly TOOLKIT="${CUDA_HOME:-/usr/local/cuda}"
 # What the backend opens by name, and what that needs: docs/gpus.md, Building.
 readonly NVIDIA=(libcublasLt libcusparse libnvJitLink)
+# What the driver's libcuda.so.1, which the runtime mounts, asks for beyond what the server does: parts of glibc that are empty today.
+readonly DRIVER_NEEDS=(libdl.so.2 libpthread.so.0 librt.so.1)
 
 version="$(sed -n 's/^project(.* VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)"
 readonly version
@@ -108,6 +110,11 @@ gather_cuda() {
   [[ -f "$FOLDER/cpu/$backend" ]] || return 0
   mkdir -p "$FOLDER/cuda/${backend%/*}"
   mv "$FOLDER/cpu/$backend" "$FOLDER/cuda/$backend"
+  local library glibc
+  glibc="$(cd "$FOLDER/cpu" && find . -name libc.so.6 -printf '%h')"
+  for library in "${DRIVER_NEEDS[@]}"; do
+    install -D -m 755 "$(readlink -f "/$glibc/$library")" "$FOLDER/cuda/$glibc/$library"
+  done
   echo "vicinal-cuda $version Vicinal Apache-2.0" | write_sbom cuda
 }
 

@@ -101,6 +101,13 @@ class ImageTest(unittest.TestCase):
         if HAS_CUDA:
             self.assertLess(self.images.compressed_bytes(self.images.build(ROOT, self.layers, "cuda")), 150e6)
 
+    @unittest.skipUnless(HAS_CUDA, "built without the CUDA backend")
+    def test_the_driver_finds_the_parts_of_glibc_that_it_asks_for(self):
+        root = self.images.root(self.images.build(ROOT, self.layers, "cuda"))
+        names = {os.path.basename(path) for path, _ in files_of(root)}
+        # What `readelf -d libcuda.so.1` of driver 580 lists as NEEDED.
+        self.assertLessEqual({"libm.so.6", "libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}, names)
+
     def test_nothing_else_can_be_executed(self):
         programs, privileged = [], []
         for path, status in files_of(self.root):
