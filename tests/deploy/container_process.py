@@ -18,6 +18,7 @@ shift 5
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
 mount --bind -o ro "$secrets" "$root/run/secrets"
 mount --bind "$state" "$root/var/lib/vicinal"
 mount --bind "$tmp" "$root/tmp"

@@ -143,7 +143,9 @@ class GraphArraysTest(unittest.TestCase):
                  (([["a"], ["b"]],), {"x": np.ones((2, 1))}, "pass ids"), ((object(),), {}, "is no graph|not an array"),
                  (([[0, 1], [1, 2], [2, 0]],), {}, r"of shape \[3, 2\] is no graph.*Pass its transpose"),
                  ((np.zeros((3, 4), int),), {}, "PyG Data is needed$"), (("graph.npz",), {}, "'graph.npz' is a path"),
-                 ((None,), {}, "the graph is None")]
+                 (([[0], [2]],), {"x": np.ones((2, 1))}, "edge 0 is 0 -> 2, but x has only the rows 0..1"),
+                 (([[0], [-1]],), {"x": np.ones((2, 1))}, "edge 0 is 0 -> -1, outside 0..1"),
+                 (([(0, 1), (1, 2)],), {}, "could be two edges"), ((None,), {}, "the graph is None")]
         largest = np.full((2, (1 << 20) + 1), np.finfo(np.float32).max, np.float32)
         vicinal.graph_arrays([[0], [1]], x=largest)
         largest[1, 7] = np.nan

@@ -196,6 +196,17 @@ class ClientTest(unittest.TestCase):
                 self.client.classify("cora", "gcn", nodes)
         with self.assertRaisesRegex(vicinal.IdsError, "nodes is a mask; .*nonzero"):
             self.client.classify("cora", "gcn", GRAPH["test_mask"].astype(bool))
+        for nodes, told in ((3, r"nodes is 3, but must be a list.*\[3\]"), ("ann", "nodes is 'ann', but must be a list"),
+                            (np.int64(3), "but must be a list")):
+            with self.assertRaisesRegex(vicinal.IdsError, told):
+                self.client.classify("cora", "gcn", nodes)
+        for options, told in (({"top_k": "3"}, "top_k is '3'"), ({"top_k": 1 << 40}, "top_k is 1099511627776"), ({"logits": "yes"}, "^logits is 'yes'")):
+            with self.assertRaisesRegex(vicinal.InputError, told):
+                self.client.classify("cora", "gcn", [1], **options)
+        with self.assertRaisesRegex(vicinal.InputError, "graph is Graph; its name is needed, .name"):
+            self.client.classify(self.client.get_graph("cora"), "gcn", [1])
+        with self.assertRaisesRegex(vicinal.InputError, "model is int; its name is needed$"):
+            self.client.classify("cora", 1, [1])
         architecture, weights = model_files("cora-gcn")[:2]
         for arguments, told in (((weights, architecture), r"cora-gcn\.safetensors is not UTF-8 text: the architecture \(JSON\) comes first"),
                                 ((architecture, {"a": 1}), r"weights is dict.*safetensors\.torch\.save"),

@@ -245,6 +245,8 @@ def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
     if _is_mask(nodes):
         raise IdsError("nodes is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
                        "mask.nonzero().flatten()")
+    if isinstance(nodes, (str, bytes)) or not hasattr(nodes, "__iter__") or getattr(nodes, "ndim", 1) == 0:
+        raise IdsError(f"nodes is {nodes!r}, but must be a list, also of a single node: [{nodes!r}]")
     if ids is not None:
         return ids.rows(nodes)
     array = np.asarray(nodes if hasattr(nodes, "__len__") else list(nodes))
@@ -254,6 +256,9 @@ def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
 
 
 def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+    for what, name in (("graph", query.graph), ("model", query.model), ("feature_set", query.feature_set)):
+        if not isinstance(name, str):
+            raise InputError(f"{what} is {type(name).__name__}; its name is needed" + (", .name" if hasattr(name, "name") else ""))
     target = request.target
     target.graph, target.model, target.feature_set = query.graph, query.model, query.feature_set
     target.graph_version, target.model_version = query.graph_version, query.model_version
@@ -287,7 +292,17 @@ def _check_served(session: Session, query: Query, served: Any, ids: Optional[Ids
 
 
 def query_request(method: str, fields: dict[str, Any]) -> Any:
-    return METHODS[method].request(**{name: value for name, value in fields.items() if value is not None})
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        return METHODS[method].request(**given)
+    except (TypeError, ValueError):
+        # Protobuf does not name the field in all versions.
+        for name, value in given.items():
+            try:
+                METHODS[method].request(**{name: value})
+            except (TypeError, ValueError) as error:
+                raise InputError(f"{name.removeprefix('return_')} is {value!r}: {error}") from None
+        raise
 
 
 def run_query(session: Session, method: str, query: Query, fields: dict[str, Any], parse: Callable[..., Any]) -> Operation[Any]:

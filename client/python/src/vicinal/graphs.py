@@ -65,7 +65,10 @@ def _check(graph: GraphArrays) -> None:
         raise InputError(f"edge_index has the shape {list(edges.shape)}, but must be [2, E]: row 0 sources, row 1 targets")
     if edges.size and (edges.min() < 0 or edges.max() >= graph.num_nodes):
         at = int(np.argmax(((edges < 0) | (edges >= graph.num_nodes)).any(axis=0)))
-        raise InputError(f"edge {at} is {edges[0, at]} -> {edges[1, at]}, outside 0..{graph.num_nodes - 1}: pass num_nodes, or ids")
+        edge, last = f"edge {at} is {edges[0, at]} -> {edges[1, at]}", graph.num_nodes - 1
+        if graph.x is not None and graph.x.rows == graph.num_nodes and graph.ids is None and edges.min() >= 0:
+            raise InputError(f"{edge}, but x has only the rows 0..{last}: it needs one for each node")
+        raise InputError(f"{edge}, outside 0..{last}: pass num_nodes, or ids")
     if graph.edge_weight is not None and graph.edge_weight.shape[0] != edges.shape[1]:
         raise InputError(f"edge_weight has {graph.edge_weight.shape[0]} entries, edge_index {edges.shape[1]} edges")
     if graph.edge_attr is not None and graph.edge_attr.shape[0] != edges.shape[1]:
@@ -146,6 +149,8 @@ def _edge_index(edges: Any, x: Any, weight: Any, num_nodes: Optional[int], ids: 
         raise InputError(f"{str(edges)!r} is a path, and files are not read here: {needed}; `vicinal graph upload` sends files")
     if edges is None:
         raise InputError(f"the graph is None: {needed}")
+    if isinstance(edges, (list, tuple)) and len(edges) == 2 and all(isinstance(row, tuple) and len(row) == 2 for row in edges):
+        raise InputError(f"{edges!r} could be two edges, or the sources and targets of two: pass lists [[sources...], [targets...]]")
     values = to_numpy(edges, "the graph")
     if values.ndim != 2 or values.shape[0] != 2:
         transposed = "; an edge per row? Pass its transpose (.T)" if values.ndim == 2 and values.shape[1] == 2 else ""
