@@ -89,8 +89,9 @@ more_skipped() {
 }
 
 # run_tests PRESET CTEST_ARGUMENT...: runs ctest, shows what did not pass, adds up. A program that fails counts as one failure.
+# The report and the log have the stage's name: asan and fuzz share a build.
 run_tests() {
-  local preset="$1" report="$PWD/build/$1/tests.xml" log="build/$1/tests.log"
+  local preset="$1" report="$PWD/build/$1/$stage.xml" log="build/$1/$stage.log"
   shift
   rm -rf "$report" "build/$preset/gtest"
   # More at once than there are cores: many tests mostly wait, for a server that starts or for their own threads. Under the
