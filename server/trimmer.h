@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives memory back to the system that the allocator keeps after a burst, such as an attack: small blocks of many
-// calls, which malloc returns only from the end of its heaps.
+// Gives memory back to the system that the allocator keeps after a burst, such as an attack, and bit by bit where
+// graphs come and go for hours: small blocks, which malloc returns only from the end of its heaps.
 #ifndef VICINAL_SERVER_TRIMMER_H_
 #define VICINAL_SERVER_TRIMMER_H_
 
@@ -13,8 +13,8 @@ namespace vicinal::server {
 // Not thread-safe.
 class Trimmer {
  public:
-  // Less than this is not worth the time, some milliseconds in which allocations wait.
-  static constexpr int64_t kWorthwhileBytes = int64_t{64} << 20;
+  // Less than this is not worth the time, a millisecond or two for as much, in which allocations wait.
+  static constexpr int64_t kWorthwhileBytes = int64_t{16} << 20;
 
   struct Machine {
     std::function<int64_t()> resident_bytes;  // of this process; 0: unknown

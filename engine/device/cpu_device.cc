@@ -27,10 +27,12 @@ namespace {
 // A cache line and the widest vector: no aligned vector of a buffer straddles two lines.
 constexpr size_t kAlignment = 64;
 
-// From this size on buffers lie on pages of 2 MiB where the system has them: gathered rows would otherwise miss the
-// address cache at every edge (measured: bench/kernels, aggregate uniform).
-constexpr size_t kHugeFrom = size_t{1} << 20;
+// Buffers lie on pages of 2 MiB where the system has them: gathered rows would otherwise miss the address cache at
+// every edge (measured: bench/kernels, aggregate uniform). Such a page is taken whole, and memory budgets count what
+// was asked for. So the end of a buffer lies on ordinary pages unless it fills most of one: no buffer takes more than a
+// seventh beyond its size. The processor's address caches hold the pages of what is left, less than 2 MiB.
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kMostOfPage = kHugePage / 8 * 7;
 
 // No process of today's 64-bit systems can address more; asking the allocator for it would be our bug.
 constexpr size_t kMaxBytes = size_t{1} << 47;
@@ -76,14 +78,21 @@ std::string ProcessorName() {
   return "processor";
 }
 
+// How many of a buffer's bytes, from its start, are to lie on pages of 2 MiB.
+size_t BytesOnHugePages(size_t bytes) {
+  const size_t rest = bytes % kHugePage;
+  return rest < kMostOfPage ? bytes - rest : bytes - rest + kHugePage;
+}
+
 // `bytes` rounded up to the alignment they get; null when there is no memory.
 void* AllocateAligned(size_t bytes) {
   if (bytes > kMaxBytes) return nullptr;
-  const size_t alignment = bytes >= kHugeFrom ? kHugePage : kAlignment;
+  const size_t huge = BytesOnHugePages(bytes);
+  const size_t alignment = huge > 0 ? kHugePage : kAlignment;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, rounded);
   // A wish: where it is not granted, ordinary pages serve as well.
-  if (data != nullptr && alignment == kHugePage) (void)madvise(data, rounded, MADV_HUGEPAGE);
+  if (data != nullptr && huge > 0) (void)madvise(data, huge, MADV_HUGEPAGE);
   return data;
 }
 

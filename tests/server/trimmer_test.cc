@@ -52,6 +52,19 @@ TEST(TrimmerTest, GrowthCountsFromTheSmallest) {
   EXPECT_EQ(trims, 1);
 }
 
+// As where graphs come and go for hours: a little more becomes free and stays with each.
+TEST(TrimmerTest, WhatGrowsBitByBitIsGivenBack) {
+  constexpr int64_t kInUse = 100 * kMiB;
+  int64_t resident = kInUse, free = Trimmer::kWorthwhileBytes;
+  Trimmer trimmer({[&] { return resident; }, [&] { return free; }, [&] { resident = kInUse; }});
+  for (int i = 0; i < 1000; ++i) {
+    trimmer.Look();
+    ASSERT_LT(resident, kInUse + Trimmer::kWorthwhileBytes);
+    resident += kMiB;
+    free += kMiB;
+  }
+}
+
 // Small blocks between which others stay: free, but not at the end of the heap.
 TEST(TrimmerTest, TheRealMachineGivesMemoryBack) {
 #if VICINAL_SANITIZED

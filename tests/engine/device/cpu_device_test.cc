@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU device: alignment, accounting to the byte, ownership of buffers, copies, refusal of what does not fit.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/sanitized.h"
 #include "engine/device/device.h"
 #include "engine/device/views.h"
 
@@ -49,6 +52,29 @@ TEST(CpuDevice, AllocatesAlignedAndCounts) {
     }
   }
   EXPECT_EQ(device->allocated_bytes(), 0);
+}
+
+// Memory budgets count what is asked for: large pages must not make it twice as much.
+TEST(CpuDevice, LargePagesTakeLittleBeyondTheSize) {
+#if VICINAL_SANITIZED
+  GTEST_SKIP() << "a sanitizer has an allocator of its own";
+#endif
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    int64_t total = 0, pages = 0;
+    file >> total >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  auto device = MakeCpuDevice(1);
+  for (const size_t bytes : {size_t{1'100'000}, size_t{2'200'000}}) {
+    const int64_t before = resident();
+    std::vector<Buffer> buffers;
+    for (int i = 0; i < 64; ++i) {
+      buffers.push_back(*device->Allocate(bytes));
+      std::memset(buffers.back().data(), 1, bytes);
+    }
+    EXPECT_LT(resident() - before, device->allocated_bytes() * 8 / 7 + (int64_t{1} << 20)) << bytes;
+  }
 }
 
 TEST(CpuDevice, PicksRowsInAnyOrder) {

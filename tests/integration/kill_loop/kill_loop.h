@@ -35,7 +35,7 @@ class KillLoop {
   };
   struct Counts {
     int64_t kills = 0, kills_before_ready = 0, stops = 0;
-    int64_t uploads = 0, deletions = 0, durable_reports = 0, tunings = 0, answers = 0;
+    int64_t uploads = 0, deletions = 0, durable_reports = 0, tunings = 0, answers = 0, quarantines = 0;
   };
   explicit KillLoop(Options options);
 
@@ -52,6 +52,7 @@ class KillLoop {
   void KillBeforeReady();
   bool Start();
   void CheckAll();
+  void CheckLog();
   void CheckModel(const std::string& name);
   void CheckGraph(const std::string& name);
   void CheckExtraFeatures(const std::string& graph, const SeededGraph& contents);

@@ -33,9 +33,9 @@ int main(int argc, char** argv) {
   const auto& counts = loop.counts();
   std::printf(
       "%ld kills while serving, %ld before ready, %ld stops; %ld uploads, %ld deletions, %ld tunings; "
-      "%ld durable reports, %ld answers checked\n",
+      "%ld durable reports, %ld answers checked, %ld kernel configurations quarantined\n",
       counts.kills, counts.kills_before_ready, counts.stops, counts.uploads, counts.deletions, counts.tunings,
-      counts.durable_reports, counts.answers);
+      counts.durable_reports, counts.answers, counts.quarantines);
   for (const std::string& problem : loop.problems()) std::printf("problem in round %d: %s\n", rounds, problem.c_str());
   std::printf("%d rounds, %zu problems\n", rounds, loop.problems().size());
   if (!loop.problems().empty()) {
