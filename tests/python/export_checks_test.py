@@ -15,6 +15,7 @@ try:
     import torch_geometric.nn as pyg
     from torch import nn
     from torch_geometric.data import Data
+    from torch_geometric.utils import add_self_loops
 
     from vicinal.exporting import ExportError
     from vicinal.exporting._constructors import READ, WITHOUT_EFFECT
@@ -241,6 +242,41 @@ class RefusalTest(unittest.TestCase):
         for told in ("needs edge_attr, and the data has no edge_attr", "needs positions, which has no known meaning", "sin() has no counterpart",
                      "aggr='median'", "4 problems"):
             self.assertIn(told, text)
+
+    def test_what_newcomers_try(self):
+        class Own(pyg.MessagePassing):
+            def forward(self, x, edge_index):
+                return self.propagate(edge_index, x=x)
+
+        class Looped(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = pyg.GCNConv(FEATURES, CLASSES)
+
+            def forward(self, x, edge_index):
+                return self.conv(x, add_self_loops(edge_index)[0])
+
+        class Table(Looped):
+            def __init__(self):
+                super().__init__()
+                self.table = nn.Embedding(60, FEATURES)
+
+            def forward(self, edge_index):
+                return self.conv(self.table.weight, edge_index)
+
+        for module, told in ((Net(Own(), lambda c, x, e, a, w: c(x, e)), "Own has no counterpart\n    no code is uploaded"),
+                             (Looped(), "what changes edge_index belongs to the data"),
+                             (Table(), "uses the embedding table.weight\n    an embedding of node ids is a table of features")):
+            self.assertIn(told, self.refused(module, data()))
+        with self.assertRaisesRegex(vicinal.InputError, "TorchScript.*pass the module that it was made of"):
+            vicinal.export(torch.jit.script(nn.Linear(FEATURES, CLASSES)), data())
+
+    def test_wrappers_of_training_are_taken_off(self):
+        module = nn.Sequential(nn.Linear(FEATURES, CLASSES))
+        plain = vicinal.export(module, data())
+        for wrapped in (torch.compile(module), nn.DataParallel(module), nn.DataParallel(torch.compile(module))):
+            exported = vicinal.export(wrapped, data())
+            self.assertEqual((exported.architecture, exported.weights), (plain.architecture, plain.weights))
 
     def test_what_training_has_cached_is_not_used(self):
         graph = Data(x=torch.randn(2500, FEATURES), edge_index=torch.randint(0, 2500, (2, 9000)))

@@ -35,7 +35,7 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
         raise InputError(f"module is {what}; a trained torch.nn.Module is needed, with its weights loaded")
     inputs, graph = given_inputs(data, x, edge_weight)
-    module = _copied(module)
+    module = _copied(_unwrapped(module))
     wrapper = Wrapper(module, tuple(inputs))
     traced = trace(wrapper)
     lowering = Lowering(wrapper, traced, graph, inputs["edge_attr"].shape[1] if "edge_attr" in inputs else 0)
@@ -51,6 +51,17 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     reference = _reference(wrapper, traced, lowering, inputs)
     weights = safetensors({name: value.float().numpy() for name, value in lowering.weights.items()})
     return Exported(architecture, weights, reference, (*lowering.notes, *_unused(module, lowering)))
+
+
+def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
+    """The module itself, without torch.compile and wrappers that spread training over devices."""
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError("the module is TorchScript, whose forward cannot be read: pass the module that it was made of")
+    if hasattr(module, "_orig_mod"):
+        return _unwrapped(module._orig_mod)
+    if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+        return _unwrapped(module.module)
+    return module
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:

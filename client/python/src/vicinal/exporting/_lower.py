@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
 from vicinal.exporting._calls import ROLES, arguments_of, edge_inputs
-from vicinal.exporting._modules import ACTIVATIONS, Layer, activation, is_pyg, mlp_parts, pyg_layer, rowwise
+from vicinal.exporting._modules import ACTIVATIONS, EMBEDDING, Layer, activation, is_pyg, mlp_parts, pyg_layer, rowwise
 from vicinal.exporting._result import Problem, Unsupported
 from vicinal.exporting._trace import POOLS, is_ready_made, line_of
 
@@ -141,9 +141,11 @@ class Lowering:
                           "F.normalize and global pooling may be called as functions")
 
     def _own_tensor(self, node: torch.fx.Node) -> str:
-        value = self.root
+        owner = value = self.root
         for name in str(node.target).split("."):
-            value = getattr(value, name)
+            owner, value = value, getattr(value, name)
+        if isinstance(owner, torch.nn.Embedding):
+            raise Unsupported(f"uses the embedding {self._path(node)}", EMBEDDING)
         if value.numel() != 1 or not value.is_floating_point():
             raise Unsupported(f"uses the tensor {self._path(node)} directly", "put it into a Linear or another module; a single number may "
                               "be a factor")

@@ -169,15 +169,21 @@ _ROWWISE = {
     "Softmax": lambda m: _over_columns(m), "LogSoftmax": lambda m: _over_columns(m), "Softmin": lambda m: _over_columns(m),
     "GLU": lambda m: _over_columns(m),
 }
+EMBEDDING = "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it (docs/python_cookbook.md)"
+_OWN_MESSAGES = "no code is uploaded, so messages of your own have no counterpart; a layer of docs/layers.md may compute the same"
 _SUGGESTIONS = {
-    "Embedding": "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it "
-                 "(docs/python_cookbook.md)",
+    "Embedding": EMBEDDING,
     "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
 }
 
 
 def is_pyg(module: Any) -> bool:
     return type(module).__module__.startswith("torch_geometric.")
+
+
+def is_own_messages(module: Any) -> bool:
+    """A layer of the user's own, made of PyTorch Geometric's MessagePassing."""
+    return not is_pyg(module) and any(base.__name__ == "MessagePassing" for base in type(module).__mro__)
 
 
 def _layer_norm(norm: Any) -> Layer:
@@ -253,6 +259,8 @@ def rowwise(module: Any) -> Layer:
         return Layer(kind, {name: getattr(module, name) for name in ACTIVATIONS[kind]}, own_tensors(module))
     if kind in _ROWWISE and (home.startswith("torch.nn.") or (kind == "Linear" and is_pyg(module))):
         return _ROWWISE[kind](module)
+    if is_own_messages(module):
+        raise Unsupported(f"{kind} has no counterpart", _OWN_MESSAGES)
     raise Unsupported(f"{kind} has no counterpart",
                       _SUGGESTIONS.get(kind, "docs/python.md lists what is exported; other layers of docs/layers.md can be declared by hand"))
 

@@ -15,7 +15,7 @@ import torch
 import torch.fx
 
 from vicinal.exporting._dgl import is_dgl
-from vicinal.exporting._modules import is_pyg
+from vicinal.exporting._modules import is_own_messages, is_pyg
 from vicinal.exporting._result import ExportError, Problem
 
 READY_MADE = ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")
@@ -37,7 +37,7 @@ class _Tracer(torch.fx.Tracer):
     def is_leaf_module(self, module: torch.nn.Module, path: str) -> bool:
         if is_pyg(module):
             return type(module).__name__ != "Sequential" and not type(module).__name__.startswith("Sequential_")
-        return is_dgl(module) or super().is_leaf_module(module, path)
+        return is_dgl(module) or is_own_messages(module) or super().is_leaf_module(module, path)
 
 
 class Wrapper(torch.nn.Module):
@@ -63,7 +63,7 @@ def _plan(module: torch.nn.Module, given: tuple[str, ...]) -> tuple[Optional[dic
     """Parameters of forward and their roles, or None: one parameter takes all. A parameter that cannot be given is a problem and gets the
     role "unknown", so that the rest is looked at, too."""
     parameters = _parameters(module)
-    if len(parameters) == 1 and next(iter(parameters)) not in _ROLES["x"]:
+    if len(parameters) == 1 and next(iter(parameters)) not in (*_ROLES["x"], "edge_index"):
         return None, []
     plan: dict[str, str] = {}
     problems = []
@@ -142,9 +142,11 @@ def trace(wrapper: Wrapper) -> torch.fx.Graph:
         with _pools_as_calls():
             graph = tracer.trace(wrapper)
     except Exception as error:
-        raise ExportError([*wrapper.problems, Problem("forward", f"cannot be traced: {type(error).__name__}: {error}",
-                                   "forward may not decide by values of tensors, look at sizes, or call code that does: it must be a fixed "
-                                   "sequence of layers", _line_of(error))]) from error
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ExportError([*wrapper.problems, Problem("forward", f"cannot be traced: {what}",
+                                   "forward must be a fixed sequence of layers: it may not decide by values of tensors, look at sizes, or "
+                                   "call code that does; what changes edge_index belongs to the data, before the upload",
+                                   _line_of(error))]) from error
     for node in reversed(graph.nodes):
         if not node.users and node.op not in ("placeholder", "output"):
             graph.erase_node(node)
