@@ -7,6 +7,7 @@
 #include <limits>
 #include <new>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -36,6 +37,7 @@
 #include "engine/prepare/inline_graph.h"
 #include "engine/prepared/graph_picture.h"
 #include "engine/store/graph_evictor.h"
+#include "engine/tuning/community_library.h"
 #include "engine/tuning/graph_tuner.h"
 #include "engine/tuning/tuning_service.h"
 
@@ -358,6 +360,7 @@ class EngineImpl final : public Engine {
   InlineGraphMaker inline_graphs_;
   RequestResolver resolver_;
   SeedLibrary seeds_;
+  CommunityLibrary communities_;
   const std::unique_ptr<durable::KernelQuarantine> quarantine_;  // null without state_
   std::unique_ptr<durable::TuningKeeper> tuning_keeper_;         // null without state_
   std::unique_ptr<durable::DurableStore> durable_;               // null without state_; outlives those who publish
@@ -449,6 +452,9 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   parts.seeds = &seeds_;
   parts.budget_per_key = options_.tuning_budget;
   parts.budget_per_graph = options_.max_tuning_per_graph;
+  parts.strategy = options_.tuning_strategy;
+  parts.communities = &communities_;
+  parts.random = std::mt19937_64();
   parts.is_current = [this](const PreparedGraph& graph) { return graphs_.IsServing(graph); };
   parts.on_change = [this] { plans_.PurgeStale(); };
   if (state_ != nullptr) {

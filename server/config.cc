@@ -280,6 +280,13 @@ StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text) {
   return BadFlag("ready_when", absl::StrCat("is '", text, "'; it must be all or any"));
 }
 
+StatusOr<TuningStrategy> ParseTuningStrategy(const std::string& text) {
+  for (const TuningStrategy strategy : {TuningStrategy::kMeasured, TuningStrategy::kEstimated}) {
+    if (text == ToString(strategy)) return strategy;
+  }
+  return BadFlag("tuning_strategy", absl::StrCat("is '", text, "'; it must be measured or estimated"));
+}
+
 StatusOr<KeepAnswers> ParseKeepAnswers(const std::string& text) {
   if (text == "auto") return KeepAnswers::kAuto;
   if (text == "always") return KeepAnswers::kAlways;

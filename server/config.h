@@ -106,6 +106,7 @@ struct Config {
   // Time for background tuning per kind of work on a graph, and per graph in total; 0: none.
   std::chrono::milliseconds tuning_budget{500};
   std::chrono::milliseconds max_tuning_per_graph = std::chrono::seconds(60);
+  TuningStrategy tuning_strategy = TuningStrategy::kMeasured;
   KeepAnswers keep_answers = KeepAnswers::kAuto;
   // How long a request may wait for others to share its run with while the device is idle.
   std::chrono::milliseconds max_batch_delay{0};
@@ -132,6 +133,7 @@ struct Config {
 StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text);
 
 // "auto", "always", "never". Likewise.
+StatusOr<TuningStrategy> ParseTuningStrategy(const std::string& text);
 StatusOr<KeepAnswers> ParseKeepAnswers(const std::string& text);
 
 // INVALID_ARGUMENT, naming the flag, for invalid or unsafe values.

@@ -2,6 +2,7 @@
 #include "server/convert_tuning.h"
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "engine/base/error.h"
@@ -31,6 +32,28 @@ v1::Precision PrecisionOf(Storage storage) {
       return v1::PRECISION_FLOAT16;
   }
   return v1::PRECISION_UNSPECIFIED;
+}
+
+v1::TuningStrategy ToProto(TuningStrategy strategy) {
+  return strategy == TuningStrategy::kEstimated ? v1::TUNING_STRATEGY_ESTIMATED : v1::TUNING_STRATEGY_MEASURED;
+}
+
+StatusOr<std::optional<TuningStrategy>> FromProto(v1::TuningStrategy strategy) {
+  switch (strategy) {
+    case v1::TUNING_STRATEGY_UNSPECIFIED:
+      return std::optional<TuningStrategy>();
+    case v1::TUNING_STRATEGY_MEASURED:
+      return TuningStrategy::kMeasured;
+    case v1::TUNING_STRATEGY_ESTIMATED:
+      return TuningStrategy::kEstimated;
+    default:
+      return InvalidArgument("STRATEGY_UNKNOWN", "strategy", "the strategy must be MEASURED, ESTIMATED or UNSPECIFIED");
+  }
+}
+
+// Whether the record is about a choice that was measured, here or on a similar graph.
+bool WasMeasured(const TuningRecord& record) {
+  return record.state == TuningState::kTuned || record.state == TuningState::kSeeded;
 }
 
 v1::TuningRecord::State StateOf(TuningState state) {
@@ -117,6 +140,7 @@ StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
   if (request.has_budget()) {
     VICINAL_ASSIGN_OR_RETURN(out.budget, BudgetOf(request.budget()));
   }
+  VICINAL_ASSIGN_OR_RETURN(out.strategy, FromProto(request.strategy()));
   out.reset = request.reset();
   if (request.has_force()) {
     out.force = ForcedConfiguration{request.force().kernel(),
@@ -143,6 +167,10 @@ v1::TuningRecord ToProto(const TuningRecord& record) {
   out.set_use_count(record.uses);
   if (record.finish_time != WallTime()) *out.mutable_finish_time() = ToProto(record.finish_time);
   out.set_note(record.note);
+  if (WasMeasured(record)) out.set_strategy(ToProto(record.strategy));
+  out.set_modelled_count(record.modelled);
+  out.set_model_seconds(record.model_seconds);
+  out.set_profile_seconds(record.profile_seconds);
   return out;
 }
 

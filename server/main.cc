@@ -82,6 +82,9 @@ ABSL_FLAG(vicinal::server::DurationFlag, tuning_budget, std::chrono::millisecond
           "only on TuneGraph.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_tuning_per_graph, std::chrono::seconds(60),
           "Largest total time of background tuning per version of a graph.");
+ABSL_FLAG(std::string, tuning_strategy, "measured",
+          "How kernels are chosen: measured (all promising ones are) or estimated (models rank many settings, and the "
+          "best few are measured). Works that are too large or too busy to be measured are estimated either way.");
 ABSL_FLAG(
     std::string, keep_answers, "auto",
     "Whether the rows of all nodes are kept, so that queries only copy rows: auto (once the queries of a model on a "
@@ -296,6 +299,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.threads = absl::GetFlag(FLAGS_threads);
   config.tuning_budget = absl::GetFlag(FLAGS_tuning_budget).time;
   config.max_tuning_per_graph = absl::GetFlag(FLAGS_max_tuning_per_graph).time;
+  VICINAL_ASSIGN_OR_RETURN(config.tuning_strategy, ParseTuningStrategy(absl::GetFlag(FLAGS_tuning_strategy)));
   VICINAL_ASSIGN_OR_RETURN(config.keep_answers, ParseKeepAnswers(absl::GetFlag(FLAGS_keep_answers)));
   config.max_batch_delay = absl::GetFlag(FLAGS_max_batch_delay).time;
   config.limits = LimitsFromFlags();

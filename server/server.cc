@@ -67,6 +67,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.max_queue_per_client = config.limits.max_queue_per_client;
   options.tuning_budget = config.tuning_budget;
   options.max_tuning_per_graph = config.max_tuning_per_graph;
+  options.tuning_strategy = config.tuning_strategy;
   options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;
   options.max_batch_delay = config.max_batch_delay;
   options.max_answer_bytes = config.limits.max_answer_bytes;

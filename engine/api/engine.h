@@ -51,6 +51,8 @@ struct EngineOptions {
   // TuningKey), and per graph version. 0: graphs serve with the registry's defaults, unless TuneGraph asks.
   Nanoseconds tuning_budget = std::chrono::milliseconds(500);
   Nanoseconds max_tuning_per_graph = std::chrono::seconds(60);
+  // With kMeasured, works that are too large or too busy to be measured are estimated (tuning/tuning_session.h).
+  TuningStrategy tuning_strategy = TuningStrategy::kMeasured;
   KeepAnswers keep_answers = KeepAnswers::kNever;
   int64_t max_answer_bytes = 0;  // of all kept answers, within the budget; 0: a quarter of it, or 1 GiB without one
   // Runs a job on another thread, soon: large copies of kept answers. Every job ends before the engine does. Empty:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/api/order_kind.h"
+#include "engine/api/tuning.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "engine/base/tensor.h"
@@ -262,6 +263,7 @@ struct TuneGraphRequest {
   std::vector<int64_t> heads;                // attention only
   std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate only
   Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
+  std::optional<TuningStrategy> strategy;    // nullopt: EngineOptions::tuning_strategy
   bool reset = false;                        // forget what is recorded, and measure nothing
   std::optional<ForcedConfiguration> force;  // take this, and measure nothing
   // Decisions that Engine::ExportTuning wrote for the same kind of device: take these, and measure nothing. Alone: the

@@ -33,6 +33,10 @@ std::string_view ToString(CandidateOutcome outcome) {
   return "";
 }
 
+std::string_view ToString(TuningStrategy strategy) {
+  return strategy == TuningStrategy::kEstimated ? "estimated" : "measured";
+}
+
 std::string_view ToString(TuningState state) {
   switch (state) {
     case TuningState::kDefault:

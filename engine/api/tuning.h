@@ -87,18 +87,30 @@ enum class TuningState {
   kSeeded,  // the choice was taken from a graph with a similar profile (see note); not measured on this graph yet
 };
 
+// How a choice is found.
+enum class TuningStrategy {
+  kMeasured,   // all promising candidates are measured
+  kEstimated,  // models rank many settings, a few of which are measured (GNNAdvisor's Estimating)
+};
+
 struct TuningRecord {
   TuningKey key;
   TuningState state = TuningState::kDefault;
-  std::vector<TuningCandidate> candidates;  // the registry's default first; empty before tuning
+  TuningStrategy strategy = TuningStrategy::kMeasured;  // of the choice, if it was measured
+  std::vector<TuningCandidate> candidates;              // the registry's default first; empty before tuning
   std::vector<KernelRefusal> refused;
   int64_t chosen = 0;           // index into candidates, if there are any
   double gain = 0.0;            // time of the default / time of the chosen candidate
   double budget_seconds = 0.0;  // allowed
   double used_seconds = 0.0;    // spent on runs, including dropped ones
-  int64_t uses = 0;             // runs of steps with this key so far
-  WallTime finish_time{};       // when this state was reached; the epoch for kDefault, kQueued and kRunning
-  std::string note;             // for users: why the default was kept, what failed
+  // With kEstimated: how many settings models ranked, how long that took on the tuning thread, and the part of
+  // used_seconds that went into small communities.
+  int64_t modelled = 0;
+  double model_seconds = 0.0;
+  double profile_seconds = 0.0;
+  int64_t uses = 0;        // runs of steps with this key so far
+  WallTime finish_time{};  // when this state was reached; the epoch for kDefault, kQueued and kRunning
+  std::string note;        // for users: why the default was kept, what failed
 
   // Null if nothing was chosen.
   const TuningCandidate* choice() const {
@@ -108,6 +120,7 @@ struct TuningRecord {
 
 std::string_view ToString(EdgeWeights weights);       // "none", "per_edge", "per_source"
 std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "eliminated", "measured", "chosen"
+std::string_view ToString(TuningStrategy strategy);   // "measured", "estimated"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed",
                                                       // "seeded"
 // "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, with the

@@ -100,6 +100,25 @@ class Kernel {
     (void)problem, (void)config, (void)shape;
     return std::nullopt;
   }
+  // The values of each parameter, in the order of ParameterNames, whose combinations the tuning strategy `estimated`
+  // searches (tune/estimate.h). Empty: the kernel has no model of its settings; the strategy ranks Candidates instead.
+  // REQUIRES: as PredictSeconds.
+  virtual std::vector<std::vector<int32_t>> SearchSpace(const Problem& problem) const {
+    (void)problem;
+    return {};
+  }
+  // The model that ranks these settings, lower is better: comparable between settings of this kernel on one problem and
+  // shape only. nullopt: the setting exceeds a limit of the model or of the device. REQUIRES: as PredictSeconds.
+  virtual std::optional<double> ModelLatency(const Problem& problem, const KernelConfig& config,
+                                             const WorkShape& shape) const {
+    return PredictSeconds(problem, config, shape);
+  }
+  // Floats that one lane adds before it meets others, in that setting. How many a lane may have is measured on small
+  // communities (WorkShape::lane_floats). 0: the model has no such limit.
+  virtual double LaneFloats(const Problem& problem, const KernelConfig& config) const {
+    (void)problem, (void)config;
+    return 0.0;
+  }
   // True: serves only if no other kernel supports the problem, or if a request forces it. Not tuned.
   virtual bool fallback_only() const { return false; }
   // False: bits may differ from run to run. Such a kernel runs only if a request forces it; such a configuration is not

@@ -21,6 +21,8 @@ struct WorkShape {
   int64_t cols = 0;     // S
   int64_t edges = 0;    // E
   int num_threads = 1;  // of a CPU; GPU kernels ignore it
+  double degree_deviation = 0.0;  // standard deviation of the in-degrees of the graph
+  double lane_floats = 0.0;       // measured limit of Kernel::LaneFloats; 0: not measured
   // Reuse of gathered rows of that many bytes, from the graph's profile. Empty: assume random edges.
   std::function<CacheShares(int64_t row_bytes)> reuse;
 };

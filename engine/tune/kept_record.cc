@@ -211,6 +211,20 @@ void ParseEvidence(Members& members, const std::string& where, Status* status, T
   }
 }
 
+Json EstimateOf(const TuningRecord& record) {
+  return {{"modelled", record.modelled},
+          {"model_seconds", record.model_seconds},
+          {"profile_seconds", record.profile_seconds}};
+}
+
+void ParseEstimate(const Json& json, const std::string& where, Status* status, TuningRecord* record) {
+  Members members(json, where, status);
+  record->strategy = TuningStrategy::kEstimated;
+  members.Integer("modelled", 0, std::numeric_limits<int64_t>::max(), &record->modelled);
+  members.Number("model_seconds", &record->model_seconds);
+  members.Number("profile_seconds", &record->profile_seconds);
+}
+
 // Calls f(kernel, problem) with the kernel of that name (or a current name for it) on the device; false without one.
 template <class F>
 bool WithKernel(const KernelRegistry& registry, DeviceKind device, const TuningKey& key, const AdjacencyShape& shape,
@@ -315,27 +329,29 @@ Json ToJson(const KeptRecord& kept) {
   for (const TuningCandidate& candidate : record.candidates) candidates.push_back(ToJson(candidate));
   for (const KernelRefusal& one : record.refused)
     refused.push_back({{"kernel", one.kernel}, {"reason", Cut(one.reason)}});
-  return {{"operation", key.operation},
-          {"kind", key.kind},
-          {"width", key.width},
-          {"heads", key.heads},
-          {"concat", key.concat},
-          {"weights", std::string(ToString(key.weights))},
-          {"precision", std::string(ToString(key.storage))},
-          {"adjacency",
-           {{"loops", std::string(ToString(adjacency.loops))},
-            {"loop_weight", adjacency.loop_weight},
-            {"weighting", std::string(ToString(adjacency.weighting))}}},
-          {"state", std::string(ToString(record.state))},
-          {"chosen", record.chosen},
-          {"order", {{"name", kept.order}, {"version", kept.order_version}}},
-          {"gain", record.gain},
-          {"budget_seconds", record.budget_seconds},
-          {"used_seconds", record.used_seconds},
-          {"finish_time_ns", ToNanoseconds(record.finish_time)},
-          {"note", Cut(record.note)},
-          {"candidates", std::move(candidates)},
-          {"refused", std::move(refused)}};
+  Json json = {{"operation", key.operation},
+               {"kind", key.kind},
+               {"width", key.width},
+               {"heads", key.heads},
+               {"concat", key.concat},
+               {"weights", std::string(ToString(key.weights))},
+               {"precision", std::string(ToString(key.storage))},
+               {"adjacency",
+                {{"loops", std::string(ToString(adjacency.loops))},
+                 {"loop_weight", adjacency.loop_weight},
+                 {"weighting", std::string(ToString(adjacency.weighting))}}},
+               {"state", std::string(ToString(record.state))},
+               {"chosen", record.chosen},
+               {"order", {{"name", kept.order}, {"version", kept.order_version}}},
+               {"gain", record.gain},
+               {"budget_seconds", record.budget_seconds},
+               {"used_seconds", record.used_seconds},
+               {"finish_time_ns", ToNanoseconds(record.finish_time)},
+               {"note", Cut(record.note)},
+               {"candidates", std::move(candidates)},
+               {"refused", std::move(refused)}};
+  if (record.strategy == TuningStrategy::kEstimated) json["estimate"] = EstimateOf(record);
+  return json;
 }
 
 StatusOr<KeptRecord> ParseKeptRecord(const Json& json, const std::string& where) {
@@ -358,6 +374,10 @@ StatusOr<KeptRecord> ParseKeptRecord(const Json& json, const std::string& where)
   members.Number("gain", &record.gain);
   members.Number("budget_seconds", &record.budget_seconds);
   members.Number("used_seconds", &record.used_seconds);
+  // Only of what was estimated.
+  if (members.ok() && json.contains("estimate")) {
+    ParseEstimate(json["estimate"], members.At("estimate"), &status, &record);
+  }
   int64_t finish_time = 0;
   members.Integer("finish_time_ns", 0, kMost, &finish_time);
   record.finish_time = FromNanoseconds(finish_time);

@@ -207,7 +207,7 @@ class TrialOf final : public Trial {
         refused_.push_back({std::string(kernel.name()), "its bits may differ from run to run"});
         continue;
       }
-      for (const KernelConfig& config : kernel.Candidates(problem)) {
+      for (const KernelConfig& config : ConfigsOf(input, kernel, problem)) {
         if (!kernel.deterministic(config)) continue;
         TuningCandidate candidate;
         candidate.setting = {std::string(kernel.name()), config};
@@ -222,6 +222,19 @@ class TrialOf final : public Trial {
         kernels_.push_back(&kernel);
       }
     }
+  }
+
+  // The configurations of `kernel` that are candidates. The default of the first kernel that has any is one always.
+  std::vector<KernelConfig> ConfigsOf(const TrialInput& input, const K& kernel,
+                                      const typename K::Problem& problem) const {
+    std::vector<KernelConfig> configs = kernel.Candidates(problem);
+    if (input.settings == nullptr) return configs;
+    configs.resize(candidates_.empty() ? 1 : 0);
+    for (const KernelSetting& setting : *input.settings) {
+      const bool known = std::find(configs.begin(), configs.end(), setting.config) != configs.end();
+      if (setting.kernel == kernel.name() && !known) configs.push_back(setting.config);
+    }
+    return configs;
   }
 
   static std::string WhyQuarantined(const TrialInput& input, const TuningCandidate& candidate) {
@@ -263,8 +276,10 @@ class TrialOf final : public Trial {
     int64_t count = 0;
     for (const bool first_settings : {true, false}) {
       for (const size_t i : order) {
-        const bool promising = i == order[0] || candidates_[i].predicted_seconds <= input.prune_factor * best;
-        if (run[i] || !promising || count == input.most_run()) continue;
+        const bool promising =
+            input.settings != nullptr || i == order[0] || candidates_[i].predicted_seconds <= input.prune_factor * best;
+        const bool full = input.settings == nullptr && count == input.most_run();
+        if (run[i] || !promising || full) continue;
         if (first_settings && !seen.insert(kernels_[i]).second) continue;
         run[i] = true;
         ++count;

@@ -48,6 +48,9 @@ struct TrialInput {
   // Called before allocation with an upper bound of the trial's bytes: matrices with their copies, layouts, scratch. On
   // an error, candidates are pruned with its message, and it is called again for the remaining ones. Empty: no limit.
   std::function<Status(int64_t bytes)> admit;
+  // Only these, with the default, are candidates, as far as kernels support them, and all of them run. Null: all
+  // configurations in Kernel::Candidates.
+  const std::vector<KernelSetting>* settings = nullptr;
   // Limits of the candidates that run; an exhaustive search makes both very large.
   double prune_factor = kPruneFactor;
   int64_t max_candidates = 0;  // 0: the default for `device`

@@ -73,8 +73,12 @@ Status GraphTuner::CheckTogether(const TuneGraphRequest& request) {
   if (request.budget < Nanoseconds::zero()) {
     return InvalidArgument("BAD_BUDGET", "budget", "a budget is not negative; 0 means the server's own");
   }
+  if (request.strategy.has_value() && (request.reset || request.force.has_value())) {
+    return InvalidArgument("STRATEGY_UNUSED", "strategy",
+                           "a request that resets or forces measures nothing: leave the strategy out");
+  }
   const bool other = !NamesNothing(request) || request.reset || request.force.has_value() || !request.wait ||
-                     request.budget > Nanoseconds::zero();
+                     request.budget > Nanoseconds::zero() || request.strategy.has_value();
   if (!request.import_text.has_value() || !other) return OkStatus();
   return InvalidArgument("IMPORT_ALONE", "import_text",
                          "an import measures nothing and selects no work: leave all fields but name and version empty");
@@ -106,7 +110,8 @@ StatusOr<TuningReport> GraphTuner::Tune(const TuneGraphRequest& request) const t
     const Nanoseconds budget = request.budget > Nanoseconds::zero() ? request.budget : own;
     VICINAL_RETURN_IF_ERROR(CheckLength(works.size(), budget));
     for (const TuningWork& work : works) graph.tuning().Note(work);
-    VICINAL_RETURN_IF_ERROR(service_.Order(handle.graph, works, budget, request.wait, request.limits));
+    VICINAL_RETURN_IF_ERROR(
+        service_.Order(handle.graph, works, budget, request.strategy, request.wait, request.limits));
   }
   TuningReport report = {request.graph, graph.parts().version, {}};
   for (const TuningWork& work : works) report.records.push_back(*graph.tuning().Record(work.key));

@@ -69,7 +69,8 @@ void TuningService::Consider(const std::shared_ptr<const PreparedGraph>& graph) 
 }
 
 Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<TuningWork>& works,
-                            Nanoseconds budget, bool wait, const WorkLimits& limits) {
+                            Nanoseconds budget, std::optional<TuningStrategy> strategy, bool wait,
+                            const WorkLimits& limits) {
   std::vector<std::shared_ptr<Job>> jobs;
   {
     MutexLock lock(&mutex_);
@@ -81,7 +82,7 @@ Status TuningService::Order(const std::shared_ptr<const PreparedGraph>& graph, c
                                std::chrono::seconds(10));
     }
     for (const TuningWork& work : works) {
-      jobs.push_back(std::make_shared<Job>(Job{{graph, work, budget, true}, false}));
+      jobs.push_back(std::make_shared<Job>(Job{{graph, work, budget, true, strategy}, false}));
       graph->tuning().Queue(work.key);
       ordered_.push_back(jobs.back());
     }
@@ -169,6 +170,7 @@ void TuningService::Tune(const Job& job) {
                      {{"graph", job.graph->parts().name},
                       {"work", Describe(key)},
                       {"kernel", choice != nullptr ? choice->setting.kernel : std::string()},
+                      {"strategy", std::string(ToString(record->strategy))},
                       {"gain", absl::StrFormat("%.3f", record->gain)},
                       {"note", record->note}});
   const StatusOr<bool> changed = Change(*job.graph, {{{job.work, *std::move(record)}}, /*if_running=*/true});

@@ -14,6 +14,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,11 +63,12 @@ class TuningService {
   // A plan of `graph` was built: the works it needs may be tuned. Quick.
   void Consider(const std::shared_ptr<const PreparedGraph>& graph);
 
-  // Queues `works` of a graph before all background tuning, each with `budget`. With `wait`, blocks until they are done
-  // (OK), `limits` end the wait (their status; the works stay queued) or the service stops (UNAVAILABLE). Without
-  // `wait`, returns at once. RESOURCE_EXHAUSTED (TUNING_QUEUE_FULL). REQUIRES: the graph's table has the keys.
+  // Queues `works` of a graph before all background tuning, each with `budget` and `strategy` (TuningJob). With `wait`,
+  // blocks until they are done (OK), `limits` end the wait (their status; the works stay queued) or the service stops
+  // (UNAVAILABLE). Without `wait`, returns at once. RESOURCE_EXHAUSTED (TUNING_QUEUE_FULL). REQUIRES: the graph's table
+  // has the keys.
   Status Order(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<TuningWork>& works,
-               Nanoseconds budget, bool wait, const WorkLimits& limits);
+               Nanoseconds budget, std::optional<TuningStrategy> strategy, bool wait, const WorkLimits& limits);
 
  private:
   struct Job : TuningJob {

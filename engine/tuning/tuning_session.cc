@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,18 +12,19 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/error.h"
-#include "engine/execute/awaited.h"
 #include "engine/tune/contest.h"
+#include "engine/tune/estimate.h"
+#include "engine/tune/prior.h"
 #include "engine/tune/sample_rows.h"
 #include "engine/tune/trial.h"
+#include "engine/tuning/community_library.h"
+#include "engine/tuning/leased_runs.h"
 
 namespace vicinal {
 namespace {
 
 // Assumed seconds of a run if the first one was disturbed.
 constexpr double kUnknownRun = 100e-6;
-// Attempts at an undisturbed sample; after that the round continues without it.
-constexpr int kTries = 4;
 // Background tuning may run this many rounds even if the budget is too small for them.
 constexpr double kRoundsAtLeast = 10.0;
 // A kernel without support for receptive fields must be this many times as fast as the others, because with it a query
@@ -31,6 +33,12 @@ constexpr double kRoundsAtLeast = 10.0;
 constexpr double kWholeGraphHandicap = 1.25;
 // Rounds before the first candidate is eliminated, if half of the budget suffices for them.
 constexpr double kPatientRounds = 60.0;
+// Rounds that confirm an estimate.
+constexpr int kConfirmingRounds = 10;
+// Part of a budget that may go into communities.
+constexpr double kCommunityShare = 0.5;
+// More dropped runs than this share of all: the device is too busy to be measured on.
+constexpr double kBusyShare = 0.5;
 
 // Reuse of gathered rows from the profile, at the next larger of its widths.
 CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
@@ -45,6 +53,7 @@ WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_
   shape.cols = adjacency.cols;
   shape.edges = adjacency.nnz;
   shape.num_threads = num_threads;
+  shape.degree_deviation = graph.parts().profile.degree_deviation;
   const LocalityProfile& locality = graph.parts().profile.after;
   const bool known = std::any_of(locality.reuse.begin(), locality.reuse.end(),
                                  [](const ReuseEstimate& r) { return r.l2 > 0.0 || r.llc > 0.0; });
@@ -60,9 +69,17 @@ int64_t SizeOf(const SampledRows& rows) {
 
 class Session {
  public:
-  Session(const TuningTools& tools, Executor* executor, const TuningJob& job, const std::function<bool()>& stopping)
-      : tools_(tools), executor_(*executor), job_(job), stopping_(stopping) {
+  // `why`: why it is estimated, for users; empty: because that was asked for.
+  Session(const TuningTools& tools, const TuningJob& job, TuningStrategy strategy, std::string why, LeasedRuns* runs)
+      : tools_(tools),
+        job_(job),
+        why_(std::move(why)),
+        runs_(*runs),
+        used_before_(runs->used_seconds()),
+        samples_before_(runs->samples()),
+        dropped_before_(runs->dropped()) {
     record_.key = job.work.key;
+    record_.strategy = strategy;
     record_.budget_seconds = std::chrono::duration<double>(job.budget).count();
   }
 
@@ -77,12 +94,13 @@ class Session {
     } else {
       Judge();
     }
+    record_.used_seconds = runs_.used_seconds();
     record_.finish_time = tools_.clock->WallNow();
     return std::move(record_);
   }
 
-  int64_t samples() const { return samples_; }
-  int64_t dropped() const { return dropped_; }
+  // After Run: measurements decided nothing, because most of them were disturbed.
+  bool too_busy() const { return too_busy_; }
 
  private:
   static bool GaveUp(const Status& status) {
@@ -100,9 +118,17 @@ class Session {
     input.registry = tools_.registry;
     input.first_runs = tools_.first_runs;
     input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
-    input.shape = ShapeOf(*job_.graph, whole, executor_.num_threads());
+    input.shape = ShapeOf(*job_.graph, whole, runs_.num_threads());
     const double predicted =
         PredictDefaultSeconds(*tools_.registry, tools_.device->kind(), input.key, input.shape).value_or(0.0);
+    if (!job_.strategy.has_value() && !estimated() && predicted > kTooLargeRuns * kMaxRunSeconds) {
+      record_.strategy = TuningStrategy::kEstimated;
+      why_ = "too large to be measured";
+    }
+    if (estimated()) {
+      VICINAL_RETURN_IF_ERROR(EstimateFor(input.shape));
+      input.settings = &estimate_.settings;
+    }
     if (predicted > kMaxRunSeconds) {
       share_ = kMaxRunSeconds / predicted;
       VICINAL_ASSIGN_OR_RETURN(sampled_, SampleRows(whole, share_, *tools_.device));
@@ -118,6 +144,31 @@ class Session {
     record_.refused = trial_->refused();
     dropped_of_.assign(record_.candidates.size(), 0);
     contest_.emplace(num_to_run());
+    return OkStatus();
+  }
+
+  bool estimated() const { return record_.strategy == TuningStrategy::kEstimated; }
+
+  // Fills in estimate_, from communities and models.
+  Status EstimateFor(const WorkShape& shape) {
+    EstimateInput input;
+    input.key = job_.work.key;
+    input.shape = shape;
+    input.device = tools_.device->kind();
+    input.registry = tools_.registry;
+    input.first_runs = tools_.first_runs;
+    input.random = tools_.random;
+    const int64_t size = TypicalCommunity(job_.graph->parts().profile.communities);
+    const double before = runs_.used_seconds();
+    VICINAL_ASSIGN_OR_RETURN(
+        input.findings,
+        tools_.communities->Find(tools_, input, size, kCommunityShare * record_.budget_seconds, &runs_));
+    record_.profile_seconds = runs_.used_seconds() - before;
+    input.random = tools_.random;  // the search does not depend on whether communities were measured just now
+    const MonotonicTime begin = tools_.clock->Now();
+    estimate_ = EstimateSettings(input);
+    record_.model_seconds = SecondsBetween(begin, tools_.clock->Now());
+    record_.modelled = estimate_.modelled;
     return OkStatus();
   }
 
@@ -146,7 +197,7 @@ class Session {
     double budget = record_.budget_seconds;
     if (!job_.ordered) budget = std::max(budget, kRoundsAtLeast * run * num_to_run());
     contest_.emplace(num_to_run(), RulesFor(budget, run));
-    while (used_ < budget) {
+    while (runs_.used_seconds() - used_before_ < budget) {
       const std::vector<int> order = contest_->NextRound();
       if (order.empty()) return OkStatus();
       std::vector<std::optional<double>> seconds;
@@ -166,83 +217,19 @@ class Session {
   ContestOptions RulesFor(double budget, double run) const {
     ContestOptions rules;
     const double rounds = 0.5 * budget / (run * num_to_run());
-    rules.min_rounds = static_cast<int>(std::clamp<double>(rounds, rules.min_rounds, kPatientRounds));
+    const double patient = estimated() ? rules.min_rounds : kPatientRounds;
+    rules.min_rounds = static_cast<int>(std::clamp<double>(rounds, rules.min_rounds, patient));
+    if (estimated()) rules.max_rounds = kConfirmingRounds;
     for (int c = 0; c < num_to_run(); ++c) {
       rules.handicaps.push_back(record_.candidates[c].whole_graph_only ? kWholeGraphHandicap : 1.0);
     }
     return rules;
   }
 
-  // One measured run.
-  struct Tried {
-    RunSample sample;
-    double used_seconds = 0.0;  // of the executor's thread, renewing included
-    bool stopped = false;       // a request came
-  };
-
-  // Time of one run of a candidate; nullopt if requests arrived during every attempt. If other programs disturbed all
-  // attempts, the shortest counts: machines that are always busy must be tuned, too, and Contest tolerates noise.
   StatusOr<std::optional<double>> Sample(int candidate) {
-    std::optional<double> shortest;
-    for (int attempt = 0; attempt < kTries; ++attempt) {
-      if (stopping_()) return TuningStopped();
-      if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
-      VICINAL_ASSIGN_OR_RETURN(const Tried tried, RunWatched(candidate));
-      const double seconds = tried.sample.seconds;
-      used_ += tried.used_seconds;
-      ++samples_;
-      if (!tried.stopped && !tried.sample.disturbed) return std::optional<double>(seconds);
-      if (!tried.stopped) shortest = std::min(shortest.value_or(seconds), seconds);
-      ++dropped_;
-      ++dropped_of_[candidate];
-    }
-    if (shortest.has_value()) {
-      --dropped_;
-      --dropped_of_[candidate];
-    }
-    return shortest;
-  }
-
-  StatusOr<Tried> RunWatched(int candidate) {
-    StatusOr<Tried> tried = RunInLease(candidate);
-    if (tools_.first_runs == nullptr) return tried;
-    const std::string name = ConfigurationName(record_.key, record_.candidates[candidate]);
-    const bool cut_short = tried.ok() && tried->stopped;
-    tools_.first_runs->End(name, cut_short ? absl::CancelledError("a request came") : tried.status());
-    return tried;
-  }
-
-  StatusOr<Tried> RunInLease(int candidate) {
-    Awaited<StatusOr<Tried>> outcome;
-    // The mark of a first run is written when the executor is free, not before: while requests keep the run waiting, an
-    // end of the process says nothing about the kernel.
-    executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext& context, const Lease& lease) {
-                                  if (admitted.ok() && tools_.first_runs != nullptr) {
-                                    tools_.first_runs->Begin(
-                                        ConfigurationName(record_.key, record_.candidates[candidate]));
-                                  }
-                                  outcome.Set(admitted.ok() ? MeasureOne(candidate, context, lease) : admitted);
-                                }});
-    return outcome.Take();
-  }
-
-  // On the executor's thread, so it must not throw. When a request arrives, loops on the CPU stop early: on a shared
-  // machine, a run may take ten times kMaxRunSeconds.
-  StatusOr<Tried> MeasureOne(int candidate, DeviceContext& context, const Lease& lease) try {
-    const std::function<bool()> wanted = [&lease] { return lease.ShouldStop(); };
-    const ThreadPool::StopScope loops(context.thread_pool(), wanted);
-    const int64_t turn = contest_->rounds();
-    const MonotonicTime begin = tools_.clock->Now();
-    trial_->Renew(turn, context);
-    const double renewing = SecondsBetween(begin, tools_.clock->Now());
-    const auto run = [&] { return trial_->Run(candidate, turn, context); };
-    VICINAL_ASSIGN_OR_RETURN(const RunSample sample,
-                             tools_.meter->Measure(record_.key, record_.candidates[candidate].setting, run));
-    // The budget counts the executor's time on the clock, not only what the meter reports.
-    const double passed = SecondsBetween(begin, tools_.clock->Now());
-    return Tried{sample, std::max(passed, renewing + sample.seconds), lease.ShouldStop()};
-  } catch (const std::bad_alloc&) {
-    return NoMemoryToTune();
+    VICINAL_ASSIGN_OR_RETURN(const LeasedRuns::Sampled sampled, runs_.Sample(*trial_, candidate, contest_->rounds()));
+    dropped_of_[candidate] += sampled.dropped;
+    return sampled.seconds;
   }
 
   void Judge() {
@@ -262,8 +249,10 @@ class Session {
       record_.candidates[c].predicted_seconds /= share_;
       record_.candidates[c].dropped_samples = dropped_of_[c];
     }
-    record_.used_seconds = used_;
-    if (num_to_run() > 1 && !AnyCompared()) {
+    const bool failed = num_to_run() > 1 && !AnyCompared();
+    too_busy_ = !estimated() && (failed || !verdict.decided) &&
+                static_cast<double>(dropped()) > kBusyShare * static_cast<double>(samples());
+    if (failed) {
       record_.state = TuningState::kFailed;
       record_.note = NothingMeasured();
       return;
@@ -283,34 +272,47 @@ class Session {
     return false;
   }
 
+  // Of this session, dropped ones included.
+  int64_t samples() const { return runs_.samples() - samples_before_; }
+  int64_t dropped() const { return runs_.dropped() - dropped_before_; }
+
   std::string NothingMeasured() const {
-    return dropped_ > 0
+    return dropped() > 0
                ? absl::StrCat(
-                     "not measured: ", dropped_, " of ", samples_,
+                     "not measured: ", dropped(), " of ", samples(),
                      " runs were disturbed by requests or other programs; tune again when the machine is less busy")
                : "not measured: the budget ended before each candidate had run once; tune again with a larger one";
   }
 
   std::string Note(const Contest::Verdict& verdict) const {
     if (num_to_run() == 1) return "one candidate only: nothing to measure";
-    std::string note;
+    std::string note = estimated() ? Estimated() : std::string();
+    const auto add = [&note](const std::string& more) { absl::StrAppend(&note, note.empty() ? "" : "; ", more); };
     if (verdict.kept) {
-      note = "the default stays: faster candidates were within the noise";
+      add("the default stays: faster candidates were within the noise");
     } else if (!verdict.decided) {
       // If there is no next round, the rounds ended, not the budget.
-      note = contest_->NextRound().empty()
-                 ? absl::StrCat("undecided after ", contest_->rounds(), " rounds, the most that are run")
-                 : absl::StrCat("the budget ended after ", contest_->rounds(), " rounds");
+      add(contest_->NextRound().empty()
+              ? absl::StrCat("undecided after ", contest_->rounds(), " rounds, the most that are run")
+              : absl::StrCat("the budget ended after ", contest_->rounds(), " rounds"));
     }
     if (const TuningCandidate* faster = FasterForWholeGraphs(verdict); faster != nullptr) {
-      absl::StrAppend(&note, note.empty() ? "" : "; ", faster->setting.kernel,
-                      absl::StrFormat(" takes %.2f of the default's time, but whole graphs only", faster->ratio));
+      add(absl::StrCat(faster->setting.kernel,
+                       absl::StrFormat(" takes %.2f of the default's time, but whole graphs only", faster->ratio)));
     }
-    if (share_ < 1.0) {
-      absl::StrAppend(&note, note.empty() ? "" : "; ",
-                      absl::StrFormat("measured on rows with %.1f %% of the edges", 100.0 * share_));
-    }
+    if (share_ < 1.0) add(absl::StrFormat("measured on rows with %.1f %% of the edges", 100.0 * share_));
     return note;
+  }
+
+  std::string Estimated() const {
+    std::string text =
+        absl::StrCat("estimated", why_.empty() ? "" : ", ", why_, ": models ranked ", estimate_.modelled, " settings");
+    if (estimate_.searched > 0) {
+      absl::StrAppend(&text, " (search of ", estimate_.searched, estimate_.searched == 1 ? " kernel" : " kernels", ", ",
+                      estimate_.rounds, " generations)");
+    }
+    absl::StrAppend(&text, ", ", num_to_run(), " were measured");
+    return text;
   }
 
   // The fastest candidate that lost only because of its handicap; null if the winner has the handicap, too.
@@ -328,18 +330,20 @@ class Session {
   }
 
   const TuningTools& tools_;
-  Executor& executor_;
   const TuningJob& job_;
-  const std::function<bool()>& stopping_;
+  std::string why_;
+  LeasedRuns& runs_;
+  const double used_before_;
+  const int64_t samples_before_, dropped_before_;
   TuningRecord record_;
+  Estimate estimate_;
   std::shared_ptr<const DeviceCsr> adjacency_;
   Reservation memory_;  // of the trial and the sampled rows; declared first, so that it is released after them
   SampledRows sampled_;
   double share_ = 1.0;  // of the edges that are measured on
   std::unique_ptr<Trial> trial_;
   std::optional<Contest> contest_;
-  double used_ = 0.0;
-  int64_t samples_ = 0, dropped_ = 0;
+  bool too_busy_ = false;
   std::vector<int64_t> dropped_of_;
 };
 
@@ -347,9 +351,21 @@ class Session {
 
 TuningOutcome TuneKey(const TuningTools& tools, Executor* executor, const TuningJob& job,
                       const std::function<bool()>& stopping) {
-  Session session(tools, executor, job, stopping);
-  StatusOr<TuningRecord> record = session.Run();
-  return {std::move(record), session.samples(), session.dropped()};
+  LeasedRuns runs(tools, executor, job, stopping);
+  bool too_busy = false;
+  const auto run = [&](TuningStrategy strategy, const char* why) {
+    Session session(tools, job, strategy, why, &runs);
+    StatusOr<TuningRecord> record = session.Run();
+    too_busy = session.too_busy();
+    return record;
+  };
+  StatusOr<TuningRecord> record = run(job.strategy.value_or(tools.strategy), "");
+  if (record.ok() && too_busy && !job.strategy.has_value()) {
+    StatusOr<TuningRecord> estimated = run(TuningStrategy::kEstimated, "too busy to be measured");
+    if (!estimated.ok() || estimated->state == TuningState::kTuned) record = std::move(estimated);
+    if (record.ok()) record->used_seconds = runs.used_seconds();
+  }
+  return {std::move(record), runs.samples(), runs.dropped()};
 }
 
 Status TuningStopped() {

@@ -106,6 +106,58 @@ TEST_F(TuningTest, TuningForcingAndResettingKeepTheBits) {
   for (const v1::TuningRecord& record : known->records()) EXPECT_EQ(record.state(), v1::TuningRecord::STATE_DEFAULT);
 }
 
+// The real kernels, communities and clock; the graph has a path of five nodes.
+TEST_F(TuningTest, EstimatesWhereThatIsAskedFor) {
+  const std::string before = Logits();
+  auto request = Widths({4});
+  request.mutable_budget()->set_nanos(500'000'000);
+  request.set_strategy(v1::TUNING_STRATEGY_ESTIMATED);
+  const auto estimated = client_->TuneGraph(request);
+  ASSERT_TRUE(estimated.ok()) << estimated.status();
+  ASSERT_GT(estimated->records_size(), 0);
+  for (const v1::TuningRecord& record : estimated->records()) {
+    EXPECT_EQ(record.state(), v1::TuningRecord::STATE_TUNED) << record.note();
+    EXPECT_EQ(record.strategy(), v1::TUNING_STRATEGY_ESTIMATED);
+    EXPECT_GT(record.modelled_count(), record.candidates_size());
+    EXPECT_GT(record.used_seconds(), record.profile_seconds());
+    EXPECT_LE(record.candidates_size(), 7);  // the default and six more
+    EXPECT_EQ(record.note().rfind("estimated: models ranked ", 0), 0) << record.note();
+  }
+  EXPECT_EQ(Logits(), before);
+  request.set_strategy(v1::TUNING_STRATEGY_UNSPECIFIED);  // the server's, which measures
+  const auto measured = client_->TuneGraph(request);
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  for (const v1::TuningRecord& record : measured->records()) {
+    EXPECT_EQ(record.strategy(), v1::TUNING_STRATEGY_MEASURED);
+    EXPECT_EQ(record.modelled_count(), 0);
+  }
+  request.set_strategy(static_cast<v1::TuningStrategy>(99));
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "STRATEGY_UNKNOWN");
+  request.set_strategy(v1::TUNING_STRATEGY_ESTIMATED);
+  request.clear_budget();
+  request.set_reset(true);
+  ExpectError(client_->TuneGraph(request).status(), StatusCode::kInvalidArgument, "STRATEGY_UNUSED");
+}
+
+TEST_F(TuningTest, AServerMayEstimateByRule) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--tuning_budget=0s", "--tuning_strategy=estimated"}));
+  UploadTinyGraph();
+  UploadTinyModel();
+  (void)Logits();
+  v1::TuneGraphRequest request;
+  request.set_name("path");
+  ASSERT_TRUE(client_->TuneGraph(request).ok());
+  v1::ExplainRequest explain;
+  *explain.mutable_target() = TinyRequest().target();
+  const auto plan = client_->Explain(explain);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  int estimated = 0;
+  for (const v1::PlanStep& step : plan->steps()) {
+    if (step.has_tuning() && step.tuning().strategy() == v1::TUNING_STRATEGY_ESTIMATED) ++estimated;
+  }
+  EXPECT_EQ(estimated, 2);  // one sum per layer
+}
+
 TEST_F(TuningTest, DecisionsTravelAsText) {
   auto force = Widths({3});
   force.clear_budget();

@@ -104,6 +104,14 @@ TEST(ConfigTest, TokensInPlainText) {
   EXPECT_TRUE(CheckConfig(config).ok());
 }
 
+TEST(ConfigTest, TuningStrategies) {
+  EXPECT_EQ(*ParseTuningStrategy("measured"), TuningStrategy::kMeasured);
+  EXPECT_EQ(*ParseTuningStrategy("estimated"), TuningStrategy::kEstimated);
+  for (const char* bad : {"", "Measured", "guessed"}) {
+    EXPECT_EQ(ParseTuningStrategy(bad).status().code(), StatusCode::kInvalidArgument) << bad;
+  }
+}
+
 TEST(ConfigTest, UserIds) {
   EXPECT_EQ(*ParseUids(""), std::vector<uid_t>());
   EXPECT_EQ(*ParseUids("0,65532"), (std::vector<uid_t>{0, 65532}));

@@ -38,6 +38,19 @@ std::string SettingOf(const v1::TuningCandidate& candidate) {
   return text;
 }
 
+// "tuned", or "tuned (estimated)".
+std::string StateOf(const v1::TuningRecord& record) {
+  const std::string state = Word(v1::TuningRecord::State_Name(record.state()), "STATE_");
+  return record.strategy() == v1::TUNING_STRATEGY_ESTIMATED ? absl::StrCat(state, " (estimated)") : state;
+}
+
+// What an estimate cost beside its measurements.
+std::string CostOf(const v1::TuningRecord& record) {
+  return absl::StrCat("  estimated: models ranked ", record.modelled_count(), " settings in ",
+                      FormatSeconds(record.model_seconds()), "; of the measuring time, communities took ",
+                      FormatSeconds(record.profile_seconds()));
+}
+
 std::string SecondsOr(double seconds) { return seconds > 0 ? FormatSeconds(seconds) : "-"; }
 
 void PrintCandidates(const v1::TuningRecord& record, std::ostream& out) {
@@ -52,6 +65,7 @@ void PrintCandidates(const v1::TuningRecord& record, std::ostream& out) {
                absl::StrCat(candidate.dropped_sample_count())});
   }
   if (record.candidates_size() > 0) table.Print(out);
+  if (record.strategy() == v1::TUNING_STRATEGY_ESTIMATED) out << CostOf(record) << '\n';
   for (const v1::Refusal& refusal : record.refusals()) {
     out << "  unsupported: " << refusal.kernel() << ": " << refusal.reason() << '\n';
   }
@@ -70,9 +84,8 @@ void PrintTuning(const std::vector<v1::TuningRecord>& records, bool candidates, 
     for (const v1::TuningCandidate& candidate : record.candidates()) {
       if (candidate.outcome() == v1::TuningCandidate::OUTCOME_CHOSEN) kernel = SettingOf(candidate);
     }
-    table.Add({WorkOf(record.key()), Word(v1::TuningRecord::State_Name(record.state()), "STATE_"), kernel,
-               record.gain() > 0 ? FormatFixed(record.gain(), 2) : "-", SecondsOr(record.used_seconds()),
-               absl::StrCat(record.use_count()), record.note()});
+    table.Add({WorkOf(record.key()), StateOf(record), kernel, record.gain() > 0 ? FormatFixed(record.gain(), 2) : "-",
+               SecondsOr(record.used_seconds()), absl::StrCat(record.use_count()), record.note()});
   }
   table.Print(out);
   if (!candidates) return;

@@ -84,6 +84,10 @@ absl::StatusOr<v1::TuneGraphRequest> MakeTuneRequest(const Arguments& args) {
     request.mutable_budget()->set_seconds(static_cast<int64_t>(whole));
     request.mutable_budget()->set_nanos(static_cast<int32_t>(std::lround((seconds - whole) * 1e9) % 1'000'000'000));
   }
+  if (args.Has("strategy")) {
+    request.set_strategy(args.Text("strategy") == "estimated" ? v1::TUNING_STRATEGY_ESTIMATED
+                                                              : v1::TUNING_STRATEGY_MEASURED);
+  }
   request.set_reset(args.Has("reset"));
   if (args.Has("force")) CLIENT_RETURN_IF_ERROR(ParseForce(args.Text("force"), request.mutable_force()));
   request.set_no_wait(args.Has("no_wait"));
@@ -116,8 +120,8 @@ absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
 absl::Status CheckAlone(const Arguments& args) {
   for (const char* alone : {"show", "export", "import"}) {
     if (!args.Has(alone)) continue;
-    for (const char* other : {"operation", "kinds", "widths", "heads", "weights", "budget", "reset", "force", "no_wait",
-                              "show", "export", "import"}) {
+    for (const char* other : {"operation", "kinds", "widths", "heads", "weights", "budget", "strategy", "reset",
+                              "force", "no_wait", "show", "export", "import"}) {
       if (other == std::string_view(alone) || !args.Has(other)) continue;
       return absl::InvalidArgumentError(
           std::string_view(alone) == "show"
@@ -165,33 +169,40 @@ absl::Status Tune(const Context& context) {
 }  // namespace
 
 Command TuneCommand() {
-  return {{"graph tune",
-           {"NAME"},
-           "Measures the kernels of a graph again, forces one, or discards the measurements.",
-           "Without --widths: the kinds of work that models have used on the graph so far, limited by --operation, "
-           "--kinds,\n"
-           "--heads and --weights. On a CPU results keep every bit; on a GPU the last bits may change, and then the "
-           "numerics\n"
-           "revision changes, too. Needs the admin token, if the server has one; --show and --export do not.",
-           {{"show", OptionKind::kFlag, "", "change nothing; print what is known so far"},
-            {"verbose", OptionKind::kFlag, "",
-             "for each kind of work, also what was tried, predicted and measured, and what is not supported"},
-            {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
-            {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
-            {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: per head"},
-            {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; default: 1"},
-            {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; default: as models use them"},
-            {"budget", OptionKind::kNumber, "SECONDS", "time per kind of work; default: the server's"},
-            {"force", OptionKind::kText, "KERNEL[:P=V,...]",
-             "use this kernel, with these parameters, for the selected work (of --operation, or of all operations that "
-             "have the kernel); measure nothing"},
-            {"reset", OptionKind::kFlag, "", "discard the measurements; the default kernels serve"},
-            {"export", OptionKind::kText, "FILE",
-             "change nothing; write the decisions as text (-: to the output), for --import"},
-            {"import", OptionKind::kText, "FILE",
-             "use the decisions of an export from the same kind of device; measure nothing"},
-            {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show returns the progress"}}},
-          Tune};
+  return {
+      {"graph tune",
+       {"NAME"},
+       "Measures the kernels of a graph again, forces one, or discards the measurements.",
+       "Without --widths: the kinds of work that models have used on the graph so far, limited by --operation, "
+       "--kinds,\n"
+       "--heads and --weights. On a CPU results keep every bit; on a GPU the last bits may change, and then the "
+       "numerics\n"
+       "revision changes, too. Needs the admin token, if the server has one; --show and --export do not.",
+       {{"show", OptionKind::kFlag, "", "change nothing; print what is known so far"},
+        {"verbose", OptionKind::kFlag, "",
+         "for each kind of work, also what was tried, predicted and measured, and what is not supported"},
+        {"operation", OptionKind::kText, "OP", "aggregate or attention", {"aggregate", "attention"}},
+        {"kinds", OptionKind::kText, "KINDS", "sum,mean,max,min; attention: gat,gatv2,dot"},
+        {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: per head"},
+        {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; default: 1"},
+        {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; default: as models use them"},
+        {"budget", OptionKind::kNumber, "SECONDS", "time per kind of work; default: the server's"},
+        {"strategy",
+         OptionKind::kText,
+         "STRATEGY",
+         "measured: all promising kernels are; estimated: models rank many settings, and the best few are measured; "
+         "default: the server's",
+         {"measured", "estimated"}},
+        {"force", OptionKind::kText, "KERNEL[:P=V,...]",
+         "use this kernel, with these parameters, for the selected work (of --operation, or of all operations that "
+         "have the kernel); measure nothing"},
+        {"reset", OptionKind::kFlag, "", "discard the measurements; the default kernels serve"},
+        {"export", OptionKind::kText, "FILE",
+         "change nothing; write the decisions as text (-: to the output), for --import"},
+        {"import", OptionKind::kText, "FILE",
+         "use the decisions of an export from the same kind of device; measure nothing"},
+        {"no_wait", OptionKind::kFlag, "", "do not wait for the end; --show returns the progress"}}},
+      Tune};
 }
 
 }  // namespace vicinal::client::cli

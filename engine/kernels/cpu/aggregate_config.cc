@@ -104,4 +104,12 @@ std::vector<KernelConfig> AggregateCandidates(const AggregateProblem& problem) {
   return candidates;
 }
 
+std::vector<std::vector<int32_t>> AggregateSearchSpace(const AggregateProblem& problem) {
+  std::vector<int32_t> tiles = {0};
+  for (const int32_t columns : {16, 32, 64, 128}) {
+    if (columns < problem.width) tiles.push_back(columns);
+  }
+  return {{0, -1, 8, 16, 32}, tiles, {0, 32, -1}, {0}, {0}};
+}
+
 }  // namespace vicinal::internal

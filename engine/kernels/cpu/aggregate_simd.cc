@@ -71,6 +71,9 @@ class SimdAggregate final : public AggregateKernel {
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     return AggregateCandidates(problem);
   }
+  std::vector<std::vector<int32_t>> SearchSpace(const AggregateProblem& problem) const override {
+    return AggregateSearchSpace(problem);
+  }
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
                                        const WorkShape& shape) const override {
     GatherCost cost = GatherCostOf(problem);

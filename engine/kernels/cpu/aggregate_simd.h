@@ -27,6 +27,8 @@ GatherJob MakeAggregateJob(const AggregateArgs& args);
 
 // The default, the alternatives of each parameter that matters for the problem, and useful combinations.
 std::vector<KernelConfig> AggregateCandidates(const AggregateProblem& problem);
+// The parameters that the cost model distinguishes; the others stay with their defaults.
+std::vector<std::vector<int32_t>> AggregateSearchSpace(const AggregateProblem& problem);
 
 void AggregateBfloat16(const AggregateArgs& args, ThreadPool* pool);
 void AggregateFloat16(const AggregateArgs& args, ThreadPool* pool);

@@ -211,6 +211,18 @@ class TiledAggregate final : public AggregateKernel {
     }
     return candidates;
   }
+  // Sources per partition and columns per tile. Not 0, which the cost model takes for gathers without copies.
+  std::vector<std::vector<int32_t>> SearchSpace(const AggregateProblem& problem) const override {
+    std::vector<int32_t> sources, tiles;
+    for (const int32_t count : {1024, 4096, 16384}) {
+      if (count < problem.cols) sources.push_back(count);
+    }
+    sources.push_back(static_cast<int32_t>(std::clamp<int64_t>(problem.cols, 1, 1 << 30)));
+    for (const int32_t columns : {16, 32, 64}) {
+      if (columns == 16 || columns < problem.width) tiles.push_back(columns);
+    }
+    return {std::move(sources), std::move(tiles)};
+  }
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
                                        const WorkShape& shape) const override {
     GatherCost cost = GatherCostOf(problem);

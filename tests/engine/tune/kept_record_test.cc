@@ -55,6 +55,32 @@ TEST(KeptRecordTest, NothingIsLost) {
   EXPECT_EQ(back->record.choice(), nullptr);
 }
 
+TEST(KeptRecordTest, AnEstimateStaysOne) {
+  TuningEntry entry = ChoiceOf(48, "other", 7);
+  EXPECT_FALSE(JsonOf(entry).contains("estimate"));
+  entry.record.strategy = TuningStrategy::kEstimated;
+  entry.record.modelled = 321;
+  entry.record.model_seconds = 0.002;
+  entry.record.profile_seconds = 0.25;
+  const Json json = JsonOf(entry);
+  const auto back = UsableBy(*OrderedKernels(), json);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->record.strategy, TuningStrategy::kEstimated);
+  EXPECT_EQ(back->record.modelled, 321);
+  EXPECT_EQ(back->record.model_seconds, 0.002);
+  EXPECT_EQ(back->record.profile_seconds, 0.25);
+  for (const auto& [name, value] : json["estimate"].items()) {
+    Json bad = json;
+    bad["estimate"].erase(name);
+    EXPECT_EQ(ReasonOf(ParseKeptRecord(bad, "r").status()), "BAD_TUNING_RECORD") << name << " is missing";
+    bad["estimate"][name] = -1;
+    EXPECT_EQ(ReasonOf(ParseKeptRecord(bad, "r").status()), "BAD_TUNING_RECORD") << name << " is negative";
+  }
+  Json bad = json;
+  bad["estimate"] = "yes";
+  EXPECT_EQ(ReasonOf(ParseKeptRecord(bad, "r").status()), "BAD_TUNING_RECORD");
+}
+
 TEST(KeptRecordTest, AttentionAndSixteenBitsToo) {
   TuningEntry attention{{}, TuningTable::ResetRecord({})};
   attention.work.key = {"attention", "gatv2", 8, 4, false, EdgeWeights::kNone, Storage::kFloat32};

@@ -107,6 +107,26 @@ class TrialTest : public ::testing::Test {
   Csr csr_ = BuildCsrByTarget(UniformGraph(300, 3000, 5));
 };
 
+TEST_F(TrialTest, OnlyTheGivenSettingsRunBesideTheDefault) {
+  Add(std::make_unique<ScriptedKernel>("rows", std::vector<KernelConfig>{{{16}}, {}, {{64}}}));
+  Add(std::make_unique<ScriptedKernel>("tiles", std::vector<KernelConfig>{{{1}}}));
+  // None of them is among the kernels' own candidates, but for the default; one is not deterministic, one of no kernel.
+  const std::vector<KernelSetting> settings = {
+      {"tiles", {{5}}}, {"rows", {{48}}}, {"rows", {{16}}}, {"tiles", {{6, 0, 0, 1}}}, {"unknown", {}}};
+  TrialInput input = Input("aggregate", "mean", 128);
+  input.settings = &settings;
+  input.max_candidates = 1;
+  input.prune_factor = 0.0;
+  auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  const auto& candidates = (*trial)->candidates();
+  ASSERT_EQ(candidates.size(), 3);
+  EXPECT_EQ((*trial)->num_to_run(), 3);
+  EXPECT_EQ(candidates[0].setting, (KernelSetting{"rows", {{16}}}));
+  std::vector<KernelSetting> others = {candidates[1].setting, candidates[2].setting};
+  EXPECT_THAT(others, ::testing::UnorderedElementsAre(settings[0], settings[1]));
+}
+
 TEST_F(TrialTest, TheDefaultIsFirstThenByPredictionThenThePruned) {
   Add(std::make_unique<ScriptedKernel>("other_device", std::vector<KernelConfig>{{}}, "", DeviceKind::kCuda));
   Add(std::make_unique<ScriptedKernel>("picky", std::vector<KernelConfig>{{}}, "only on Sundays"));

@@ -6,9 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <random>
 #include <string_view>
 #include <utility>
 
+#include "engine/tuning/community_library.h"
 #include "engine/tuning/tuning_service.h"
 #include "tests/engine/execute/numbered_requests.h"
 #include "tests/engine/tuning/tuning_testing.h"
@@ -50,8 +53,8 @@ class TuningAlone : public ::testing::Test {
   }
   ~TuningAlone() override { service_.Stop(); }
 
-  TuningRecord Tune() {
-    EXPECT_TRUE(service_.Order(graph_, {work_}, std::chrono::seconds(1), true, {}).ok());
+  TuningRecord Tune(std::optional<TuningStrategy> strategy = std::nullopt) {
+    EXPECT_TRUE(service_.Order(graph_, {work_}, std::chrono::seconds(1), strategy, true, {}).ok());
     return *graph_->tuning().Record(work_.key);
   }
 
@@ -73,12 +76,15 @@ class TuningAlone : public ::testing::Test {
     parts.first_runs = first_runs_;
     parts.is_current = [](const PreparedGraph&) { return true; };
     parts.on_change = [] {};
+    parts.communities = &communities_;
+    parts.random = std::mt19937_64();
     return parts;
   }
 
   const Clock& clock_;
   FirstRuns* const first_runs_;
   MemoryBudget budget_{0};
+  CommunityLibrary communities_;
   ToldMeter meter_;
   std::shared_ptr<const PreparedGraph> graph_;
   TuningWork work_;

@@ -250,6 +250,11 @@ TEST_F(TuningTest, BadInputNamesItsField) {
        [](auto* r) {
          r->reset = true, r->force = ForcedConfiguration{"simd_rows", {}};
        }},
+      {"STRATEGY_UNUSED", "strategy", [](auto* r) { r->reset = true, r->strategy = TuningStrategy::kEstimated; }},
+      {"STRATEGY_UNUSED", "strategy",
+       [](auto* r) {
+         r->force = ForcedConfiguration{"simd_rows", {}}, r->strategy = TuningStrategy::kMeasured;
+       }},
       {"KERNEL_MISSING", "force.kernel", [](auto* r) { r->force = ForcedConfiguration{}; }},
       {"KERNEL_UNKNOWN", "force.kernel",
        [](auto* r) {

@@ -111,5 +111,26 @@ TEST(DescribeTest, ATuningRecord) {
   EXPECT_THAT(short_form.str(), Not(HasSubstr("pruned")));
 }
 
+TEST(DescribeTest, HowAChoiceWasFoundAndWhatThatCost) {
+  v1::TuningRecord record;
+  record.mutable_key()->set_operation("aggregate");
+  record.mutable_key()->set_kind("sum");
+  record.set_state(v1::TuningRecord::STATE_TUNED);
+  record.add_candidates()->set_kernel("simd_rows");
+  record.set_strategy(v1::TUNING_STRATEGY_MEASURED);
+  std::ostringstream measured;
+  PrintTuning({record}, /*candidates=*/true, measured);
+  EXPECT_THAT(measured.str(), Not(HasSubstr("estimated")));
+  record.set_strategy(v1::TUNING_STRATEGY_ESTIMATED);
+  record.set_modelled_count(321);
+  record.set_model_seconds(0.002);
+  record.set_profile_seconds(0.25);
+  std::ostringstream estimated;
+  PrintTuning({record}, /*candidates=*/true, estimated);
+  EXPECT_THAT(estimated.str(), HasSubstr("tuned (estimated)"));
+  EXPECT_THAT(estimated.str(), HasSubstr("models ranked 321 settings in 2.00 ms"));
+  EXPECT_THAT(estimated.str(), HasSubstr("communities took 250 ms"));
+}
+
 }  // namespace
 }  // namespace vicinal::client::cli

@@ -124,6 +124,12 @@ TEST_F(RunTest, Tune) {
   EXPECT_EQ(seen.force().parameters().at("prefetch_edges"), 8);
   EXPECT_TRUE(seen.no_wait());
   EXPECT_EQ(Json()["records"][0]["state"], "TUNED");
+  EXPECT_EQ(seen.strategy(), v1::TUNING_STRATEGY_UNSPECIFIED);
+  ASSERT_EQ(Vicinal("graph tune g --strategy estimated"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().tune.strategy(), v1::TUNING_STRATEGY_ESTIMATED);
+  ASSERT_EQ(Vicinal("graph tune g --strategy measured"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().tune.strategy(), v1::TUNING_STRATEGY_MEASURED);
+  EXPECT_EQ(Vicinal("graph tune g --strategy guessed"), kExitUsage);
   ASSERT_EQ(Vicinal("graph tune g --reset"), kExitOk) << err();
   EXPECT_TRUE(server_.seen().tune.reset());
   EXPECT_THAT(out(), HasSubstr("nothing has been tuned yet"));
