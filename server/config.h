@@ -132,8 +132,9 @@ struct Config {
 // "all", "any". INVALID_ARGUMENT naming the flag.
 StatusOr<ReadyWhen> ParseReadyWhen(const std::string& text);
 
-// "auto", "always", "never". Likewise.
+// "measured", "estimated". Likewise.
 StatusOr<TuningStrategy> ParseTuningStrategy(const std::string& text);
+// "auto", "always", "never". Likewise.
 StatusOr<KeepAnswers> ParseKeepAnswers(const std::string& text);
 
 // INVALID_ARGUMENT, naming the flag, for invalid or unsafe values.
