@@ -71,6 +71,8 @@ std::string_view ToString(ActivationKind kind) {
       return "root";
     case ActivationKind::kInverseRoot:
       return "inverse_root";
+    case ActivationKind::kSquare:
+      return "square";
   }
   return "unknown";
 }

@@ -44,6 +44,7 @@ enum class ActivationKind {
   kExp,          // e^x
   kRoot,         // (x + slope)^1/2
   kInverseRoot,  // (x + slope)^-1/2
+  kSquare,       // x^2
 };
 
 struct Activation {

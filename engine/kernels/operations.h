@@ -114,12 +114,20 @@ struct AttentionArgs {
 // activation((message(u, v) + e_ij W^T + b) * w_ij), without the product if W is null. Message layers, if any, then
 // apply an MLP to it: m = activation_l(m W_l^T + b_l) for each layer l. Finally dst[i] = epilogue(reduce over j of
 // m_ij). A target without in-edges gets epilogue(0).
+//
+// Other forms of the message, without weights of edges and with D columns:
+//   kGated: z = u + v + e_ij W^T + b has 2 D columns, m = gate(first half of z) * activation(second half of z). v may
+//     have D columns: of the first half alone.
+//   kMixture: the layers apply to e_ij and give p [K] (without layers p = e_ij): m = sum_k p_k u^k for parts u^k of D
+//     columns of u; if u has one part more, that is added.
+// With `softmax`, the sum is weighted per column: sum_j s_j m_ij / sum_j s_j for s_j = exp(temperature * m_ij).
 enum class Message {
   kSource,    // u
   kAdd,       // u + v
   kSubtract,  // u - v
   kMultiply,  // u * v, element by element
 };
+enum class MessageForm { kPlain, kGated, kMixture };
 inline constexpr int kMaxMessageLayers = 4;
 struct MessageReduceProblem {
   Message message = Message::kSource;
@@ -132,8 +140,22 @@ struct MessageReduceProblem {
   int32_t num_layers = 0;                                  // of the MLP
   std::array<int64_t, kMaxMessageLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
   int64_t edge_width = 0;                                  // A, of the edges' features; 0: none
+  MessageForm form = MessageForm::kPlain;
+  bool softmax = false;   // of `reduce`: kSum
+  bool one_more = false;  // kMixture: u has K + 1 parts
 
-  int64_t out_width() const { return num_layers == 0 ? width : out_widths[num_layers - 1]; }
+  int64_t out_width() const {
+    return num_layers == 0 || form == MessageForm::kMixture ? width : out_widths[num_layers - 1];
+  }
+  // K of kMixture.
+  int64_t coefficients() const { return num_layers == 0 ? edge_width : out_widths[num_layers - 1]; }
+  // Columns of u.
+  int64_t source_width() const {
+    if (form == MessageForm::kGated) return 2 * width;
+    return form == MessageForm::kMixture ? (coefficients() + (one_more ? 1 : 0)) * width : width;
+  }
+  // Columns of W^T: of z, or 0.
+  int64_t term_width() const { return form == MessageForm::kMixture ? 0 : source_width(); }
 };
 struct MessageLayerArgs {
   const void* weight = nullptr;  // [out, in], packed by the same kernel
@@ -144,12 +166,14 @@ struct MessageReduceArgs {
   MessageReduceProblem problem;
   KernelConfig config;
   CsrView adjacency;       // [R, S]
-  ConstMatrixView src;     // [S, D]
-  ConstMatrixView target;  // [R, D]; empty for kSource
+  ConstMatrixView src;     // [S, source_width()]
+  ConstMatrixView target;  // [R, D]; kGated: [R, 2 D] or [R, D]; empty for kSource
   EdgeFeaturesView edge;
-  const float* edge_weight = nullptr;  // with edge features: W^T [A, D]; null: A == D, e_ij itself is added
-  const float* edge_bias = nullptr;    // b [D] or null; only with edge features
-  Activation activation;               // of the message, before the MLP
+  const float* edge_weight = nullptr;  // with edge features: W^T [A, term_width()]; null: e_ij itself is added
+  const float* edge_bias = nullptr;    // b [term_width()] or null; only with edge features
+  Activation activation;               // of the message, before the MLP; kGated: of the second half
+  Activation gate;                     // kGated: of the first half
+  float temperature = 1.0f;            // with `softmax`
   std::array<MessageLayerArgs, kMaxMessageLayers> layers;
   MatrixView dst;  // [R, out_width]
   Epilogue epilogue;

@@ -2,12 +2,26 @@
 #include "engine/model/step.h"
 
 namespace vicinal {
-std::vector<WeightRef> EdgeConvStep::weights() const {
-  std::vector<WeightRef> all;
+namespace {
+
+void AddWeights(const std::vector<EdgeConvOp>& nn, std::vector<WeightRef>* all) {
   for (const EdgeConvOp& op : nn) {
     const std::vector<WeightRef> weights = std::visit([](const auto& step) { return step.weights(); }, op);
-    all.insert(all.end(), weights.begin(), weights.end());
+    all->insert(all->end(), weights.begin(), weights.end());
   }
+}
+
+}  // namespace
+
+std::vector<WeightRef> EdgeConvStep::weights() const {
+  std::vector<WeightRef> all;
+  AddWeights(nn, &all);
+  return all;
+}
+
+std::vector<WeightRef> EdgeMessageStep::weights() const {
+  std::vector<WeightRef> all = {edge_weight, edge_bias};
+  AddWeights(nn, &all);
   return all;
 }
 

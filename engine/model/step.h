@@ -116,18 +116,33 @@ struct EdgeConvStep {
   static constexpr Locality locality() { return Locality::kNeighbourhood; }
   std::vector<WeightRef> weights() const;
 };
-// GINEConv's messages: out_i = reduce over in-edges (j -> i) of relu(x_j + W e_ij + b) for the edge's features e_ij
-// [A]; W [F, A] and b [F] are null if A == F: x_j + e_ij.   inputs: x [N, F].
-struct EdgeSumStep {
+// One message m_ij [D] per edge (j -> i), of rows of nodes and the edge's features e_ij [A], and their reduction:
+//   out_i = reduce over in-edges of m_ij, or with `softmax` sum_j s_ij m_ij / sum_j s_ij for s_ij = exp(temperature
+//   m_ij), column by column.
+// The message is a function of z_ij = u_j + v_i + W e_ij + b:
+//   kActivation: m = activation(z), for z [D].
+//   kGated: m = gate(z^1) * activation(z^2), for the halves of z [2 D].
+// or, without z, kMixture: m = sum_k p_k u_j^k for the parts u^k [D] of u and coefficients p = nn(e_ij) [K]; nn is
+// empty (p = e_ij) or begins with a product. If u has K + 1 parts, the last one is added. W is null where A is the
+// width of z (e_ij itself is added) or 0 (features are not read); b may be null.
+//   inputs: u [N, D], [N, 2 D] or [N, K D] or [N, (K + 1) D]; v, of the width of z or for kGated of z^1, may be absent.
+enum class EdgeFunction { kActivation, kGated, kMixture };
+struct EdgeMessageStep {
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kSum;
+  bool softmax = false;
+  double temperature = 1.0;
+  EdgeFunction function = EdgeFunction::kActivation;
   int64_t edge_width = 0;  // A
-  WeightRef edge_weight;
+  WeightRef edge_weight;   // W [width of z, A]
   WeightRef edge_bias;
+  Activation activation;
+  Activation gate;
+  std::vector<EdgeConvOp> nn;
 
-  static constexpr std::string_view kName = "edge_sum";
+  static constexpr std::string_view kName = "edge_message";
   static constexpr Locality locality() { return Locality::kNeighbourhood; }
-  std::vector<WeightRef> weights() const { return {edge_weight, edge_bias}; }
+  std::vector<WeightRef> weights() const;
 };
 // LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
 // (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
@@ -223,7 +238,7 @@ struct GateStep {
   std::vector<WeightRef> weights() const { return {weight}; }
 };
 
-using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeSumStep, BiasStep,
+using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeMessageStep, BiasStep,
                             ActivationStep, BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep,
                             SoftmaxStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
 

@@ -43,7 +43,7 @@ const std::vector<Group>& Groups() {
                                                       {"attention", {RunAttentionCases}, {"attention"}},
                                                       {"message", {RunMessageCases}, {"message_reduce"}},
                                                       {"edge", {RunEdgeScoreCases}, {"edge_scores"}},
-                                                      {"feature", {RunEdgeFeatureCases}, {}},
+                                                      {"feature", {RunEdgeFeatureCases, RunEdgeMessageCases}, {}},
                                                       {"aggregate", {RunAggregateCases}, {"aggregate"}},
                                                       {"product", {RunAggregateProductCases}, {}},
                                                       {"field", {RunReceptiveFieldCases}, {}}};

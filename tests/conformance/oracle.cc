@@ -74,6 +74,8 @@ double Activated(const Activation& activation, double x) {
       return std::pow(x + activation.slope, 0.5);
     case ActivationKind::kInverseRoot:
       return std::pow(x + activation.slope, -0.5);
+    case ActivationKind::kSquare:
+      return x * x;
   }
   return x;
 }

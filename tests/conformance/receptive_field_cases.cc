@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/execute/run_for_nodes.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/graphs.h"
@@ -167,17 +169,35 @@ class PlanRuns {
   std::shared_ptr<Plan> plan_;
 };
 
-void PlanCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
-              Storage precision) {
-  if (!report.IsMine()) return;
+PlanRequest RequestFor(Machine& machine, const testing::ReceptiveFieldModel& test, const FeatureMatrix& features,
+                       OrderKind order, Storage precision) {
   testing::ModelMaker maker(kCols, 5);
-  const auto features = Upload(machine, sparse);
   PlanRequest request;
   request.model = maker.Done(test.layers(maker));
   request.graph = Prepare(machine, test.weighted, order);
-  request.features = FeatureShape::Of(*features);
+  request.features = FeatureShape::Of(features);
   request.output = request.model->FindOutput("logits")->value;
   request.precision = precision;
+  return request;
+}
+
+// Messages that a GPU has no kernel for are refused, with the reason.
+void RefusedCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test) {
+  if (!report.IsMine()) return;
+  const auto features = Upload(machine, false);
+  const auto plan = Plan::Build(RequestFor(machine, test, *features, OrderKind::kNone, Storage::kFloat32),
+                                machine.registry, *machine.device);
+  const auto detail = DetailOf(plan.status());
+  report.CheckTrue("field", std::string(test.name) + " is refused, as it runs on a CPU only",
+                   detail.has_value() && detail->reason == "KERNEL_REFUSED" &&
+                       plan.status().message().find("run on a CPU only") != std::string_view::npos);
+}
+
+void PlanCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
+              Storage precision) {
+  if (!report.IsMine()) return;
+  const auto features = Upload(machine, sparse);
+  const PlanRequest request = RequestFor(machine, test, *features, order, precision);
   PlanRuns runs(machine, request, *features);
   const std::string what = std::string(test.name) + (sparse ? ", sparse, " : ", dense, ") +
                            std::string(ToString(precision)) + ", order " + std::to_string(static_cast<int>(order));
@@ -205,6 +225,10 @@ void RunReceptiveFieldCases(Machine& machine, Report& report) {
     GatherCases(machine, report);
   }
   for (const testing::ReceptiveFieldModel& test : testing::ReceptiveFieldModels()) {
+    if (test.cpu_only && !machine.is_cpu()) {
+      RefusedCase(machine, report, test);
+      continue;
+    }
     for (const bool sparse : {false, true}) {
       for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm}) {
         PlanCase(machine, report, test, sparse, order, Storage::kFloat32);

@@ -80,7 +80,10 @@ def graph_batch():
 
 CONVS = {name: getattr(pyg, name) for name in (
     "GCNConv", "SAGEConv", "GINConv", "GINEConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
-    "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv")}
+    "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv",
+    "CGConv", "ResGatedGraphConv", "GENConv", "GMMConv", "NNConv")}
+# Convolutions that read features of edges without an argument edge_dim.
+FEATURED = ("GINEConv", "GMMConv", "NNConv")
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
@@ -146,7 +149,11 @@ class Net(torch.nn.Module):
                 return pyg.GCN2Conv(args.pop("channels", inputs[0]), **args), inputs[0]
             if kind == "GatedGraphConv":
                 return pyg.GatedGraphConv(**args), args["out_channels"]
-            if kind == "ARMAConv" and "act" in args:
+            if kind == "CGConv":
+                return pyg.CGConv(args.pop("channels", inputs[0]), **args), inputs[0]
+            if kind == "NNConv":
+                return pyg.NNConv(inputs[0], args.pop("out_channels"), sequential(args.pop("nn"), EDGE_FEATURES)[0], **args), layer["args"]["out_channels"]
+            if kind in ("ARMAConv", "ResGatedGraphConv") and "act" in args:
                 args["act"] = activation_resolver(args["act"], **args.pop("act_kwargs", {}))
             if "nn" in args:
                 nn, out = sequential(args.pop("nn"), inputs[0] * (2 if kind == "EdgeConv" else 1))
@@ -179,7 +186,7 @@ class Net(torch.nn.Module):
         kind = layer["type"]
         if kind in CONVS:
             weight = [data["edge_weight"]] if layer.get("edge_weight") else []
-            if kind == "GINEConv" or "edge_dim" in layer.get("args", {}):
+            if kind in FEATURED or {"edge_dim", "dim"} & layer.get("args", {}).keys():
                 weight = [data["edge_attr"]]
             return getattr(self, layer["name"])(*inputs, data["edge_index"], *weight)
         if kind == "JumpingKnowledge":
@@ -532,6 +539,28 @@ NODE_MODELS = {
     "ready-gin-act-first": ready("GIN", norm="batch_norm", act_first=True, eps=0.2),
     "ready-gat": ready("GAT", heads=4, residual=True, jk="max", negative_slope=0.1),
     "ready-gat-v2": ready("GAT", v2=True, heads=2, concat=False, share_weights=True, norm="layer_norm", bias=False),
+    "cg": chain(conv("CGConv", dim=EDGE_FEATURES, batch_norm=True), RELU, conv("CGConv", dim=EDGE_FEATURES, aggr="mean", bias=False),
+                ("Linear", {"out_channels": 7}), conv("CGConv", channels=7)),
+    "res-gated": chain(conv("ResGatedGraphConv", out_channels=8), RELU, conv("ResGatedGraphConv", out_channels=19, aggr="max", act="tanh"),
+                       conv("ResGatedGraphConv", out_channels=5, root_weight=False, bias=False)),
+    "res-gated-edge": chain(conv("ResGatedGraphConv", out_channels=8, edge_dim=EDGE_FEATURES), RELU,
+                            conv("ResGatedGraphConv", out_channels=17, edge_dim=EDGE_FEATURES, act="leaky_relu",
+                                 act_kwargs={"negative_slope": 0.3}, aggr="mean"),
+                            conv("ResGatedGraphConv", out_channels=5, edge_dim=EDGE_FEATURES, root_weight=False, bias=False, aggr="min")),
+    "gen": chain(conv("GENConv", out_channels=8), RELU, conv("GENConv", out_channels=8, aggr="softmax", t=0.3, num_layers=1, eps=0.01, msg_norm=True),
+                 conv("GENConv", out_channels=6, aggr="powermean", norm="layer", num_layers=3, expansion=3, bias=True),
+                 conv("GENConv", out_channels=6, aggr="add", norm=None, eps=0.1)),
+    "gen-edge": chain(conv("GENConv", out_channels=8, edge_dim=EDGE_FEATURES, learn_t=True, bias=True), RELU,
+                      conv("GENConv", out_channels=8, edge_dim=EDGE_FEATURES, aggr="softmax_sg", t=-1.5, msg_norm=True, learn_msg_scale=True),
+                      conv("GENConv", out_channels=EDGE_FEATURES, edge_dim=EDGE_FEATURES, aggr="mean", eps=0.01), RELU,
+                      conv("GENConv", out_channels=6, edge_dim=EDGE_FEATURES, aggr="max", norm=None)),
+    "gmm": chain(conv("GMMConv", out_channels=8, dim=EDGE_FEATURES, kernel_size=5), RELU,
+                 conv("GMMConv", out_channels=19, dim=EDGE_FEATURES, kernel_size=1, aggr="max"),
+                 conv("GMMConv", out_channels=5, dim=EDGE_FEATURES, kernel_size=3, aggr="add", bias=False)),
+    "nn": chain(conv("NNConv", out_channels=8, nn=[linear(10, in_channels=EDGE_FEATURES), inner("ReLU"), linear(12 * 8)]), RELU,
+                conv("NNConv", out_channels=6, nn=[linear(8 * 6, in_channels=EDGE_FEATURES)], aggr="mean", root_weight=False),
+                conv("NNConv", out_channels=5, aggr="max", bias=False,
+                     nn=[linear(9, in_channels=EDGE_FEATURES, bias=False), inner("BatchNorm1d"), inner("Tanh"), linear(7), inner("ELU"), linear(6 * 5, bias=False)])),
     "ready-gat-edge": ready("GAT", heads=2, edge_dim=EDGE_FEATURES, fill_value="mean"),
     "ready-gat-v2-edge": ready("GAT", v2=True, heads=2, edge_dim=EDGE_FEATURES, fill_value=0.25),
     "ready-edgecnn": ready("EdgeCNN", aggr="mean", norm="batch_norm", jk="cat"),
@@ -564,6 +593,11 @@ GRAPH_MODELS["pool-gine"] = chain(
     conv("GINEConv", nn=MLP, edge_dim=EDGE_FEATURES), RELU, conv("GATv2Conv", out_channels=4, heads=2, edge_dim=EDGE_FEATURES),
     ELU, conv("TransformerConv", out_channels=6, edge_dim=EDGE_FEATURES), ("global_mean_pool",), ("Linear", {"out_channels": 3}),
     task="graph")
+GRAPH_MODELS["pool-edge-messages"] = chain(
+    conv("CGConv", dim=EDGE_FEATURES), conv("ResGatedGraphConv", out_channels=8, edge_dim=EDGE_FEATURES), RELU,
+    conv("GENConv", out_channels=8, edge_dim=EDGE_FEATURES), conv("GMMConv", out_channels=8, dim=EDGE_FEATURES, kernel_size=2), RELU,
+    conv("NNConv", out_channels=6, nn=[linear(5, in_channels=EDGE_FEATURES), inner("ReLU"), linear(48)]), ("global_mean_pool",),
+    ("Linear", {"out_channels": 3}), task="graph")
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")

@@ -215,6 +215,44 @@ class EdgeFeatures(nn.Module):
         return self.last(self.attention(x, edge_index, edge_attr).relu(), edge_index)
 
 
+class EdgeMessages(nn.Module):
+    """Every layer whose messages are functions of both ends and of the edge's features, and the same without features."""
+
+    def __init__(self, features, classes, edge_features):
+        super().__init__()
+        self.crystal, self.plain_crystal = pyg.CGConv(features, dim=edge_features, batch_norm=True), pyg.CGConv(features, bias=False)
+        self.gated = pyg.ResGatedGraphConv(features, 12, edge_dim=edge_features, act=nn.Tanh())
+        self.plain_gated = pyg.ResGatedGraphConv(12, 10, root_weight=False, aggr="mean")
+        self.gen = pyg.GENConv(10, 12, edge_dim=edge_features, learn_t=True, msg_norm=False, norm="layer")
+        self.same_gen = pyg.GENConv(12, edge_features, aggr="powermean", num_layers=1)
+        self.plain_gen = pyg.GENConv(edge_features, 8, aggr="max", edge_dim=edge_features + 3, expansion=3, bias=True)
+        self.gmm = pyg.GMMConv(8, 9, dim=edge_features, kernel_size=3)
+        self.conditioned = pyg.NNConv(9, 8, nn.Sequential(nn.Linear(edge_features, 7), nn.ReLU(), nn.Linear(7, 72)), aggr="mean")
+        self.last = pyg.NNConv(8, classes, nn.Linear(edge_features, 8 * classes), root_weight=False)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.plain_crystal(self.crystal(x, edge_index, edge_attr).relu(), edge_index)
+        x = self.plain_gated(self.gated(x, edge_index, edge_attr), edge_index).relu()
+        x = self.same_gen(self.gen(x, edge_index, edge_attr).relu(), edge_index, edge_attr)
+        x = self.gmm(self.plain_gen(x, edge_index).relu(), edge_index, edge_attr)
+        return self.last(self.conditioned(x, edge_index, edge_attr).relu(), edge_index, edge_attr)
+
+
+class UnsupportedMessages(nn.Module):
+    """What is refused: powers of a mean, a Gaussian per pair of channels, widths of both ends."""
+
+    def __init__(self, features, classes, edge_features):
+        super().__init__()
+        self.power = pyg.GENConv(features, 8, aggr="powermean", p=2.0)
+        self.separate = pyg.GMMConv(8, 8, dim=edge_features, kernel_size=2, separate_gaussians=True)
+        self.pair = pyg.CGConv((8, 6), dim=edge_features)
+        self.last = nn.Linear(8, classes)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.separate(self.power(x, edge_index), edge_index, edge_attr)
+        return self.last(self.pair(x, edge_index, edge_attr))
+
+
 class WithoutTheirFeatures(nn.Module):
     """What is refused: features left out, taken by a layer that has no use for them, a loop's features of a kind without counterpart."""
 

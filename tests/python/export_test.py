@@ -90,6 +90,17 @@ class ExportTest(unittest.TestCase):
         with self.assertRaisesRegex(vicinal.Error, "was sent without; send it with edge_attr"):
             self.client.classify("g", "m")
 
+    def test_messages_of_both_ends_and_features(self):
+        data = make_data(seed=5)
+        data.edge_attr = torch.randn(data.num_edges, 5)
+        self.client.upload_graph("messages", data)
+        double = data.edge_attr.double()
+        self.check(models.EdgeMessages(FEATURES, CLASSES, 5), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
+        with self.assertRaises(ExportError) as raised:
+            vicinal.export(models.UnsupportedMessages(FEATURES, CLASSES, 5), data)
+        for told in ("a power mean of another power", "separate_gaussians=True", "a bipartite layer"):
+            self.assertIn(told, str(raised.exception))
+
     def test_the_cookbook(self):
         blocks = snippets("python_cookbook.md", "export_test.py")
         self.assertEqual(len(blocks), 2)

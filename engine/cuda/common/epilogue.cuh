@@ -54,6 +54,8 @@ __device__ __noinline__ inline float ActivateRare(ActivationKind kind, float slo
       return sqrtf(x + slope);
     case ActivationKind::kInverseRoot:
       return 1.0f / sqrtf(x + slope);
+    case ActivationKind::kSquare:
+      return x * x;
     default:
       return x;
   }

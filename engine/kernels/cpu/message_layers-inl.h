@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reduction of messages that pass through an MLP. Edges are processed some dozens at a time, across rows, so that every
-// layer is a small product of a block of messages and packed weights in registers, both in the near caches, and runs at
-// nearly the speed of a dense update. A row's reduction is carried from block to block. Compiled once per instruction
-// set.
+// Reduction of messages that pass through scratch: those of an MLP, gated ones, mixtures, and all whose sum is weighted
+// by a softmax. Edges are processed some dozens at a time, across rows, so that every layer is a small product of a
+// block of messages and packed weights in registers, both in the near caches, and runs at nearly the speed of a dense
+// update. A row's reduction is carried from block to block, edge by edge: bits do not depend on where blocks begin.
+// Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_MESSAGE_LAYERS_INL_H_
@@ -125,7 +126,7 @@ VICINAL_INLINE void ApplyLayer(const LayerJob& job, int64_t rows) {
 }
 
 // One thread's work on rows: messages of a block of edges, their layers, their reduction.
-template <bool kExtreme>
+template <RowReduction kReduction>
 class EdgeLayers {
  public:
   EdgeLayers(const MessageReduceArgs& args, float* scratch)
@@ -137,7 +138,7 @@ class EdgeLayers {
         messages_(scratch),
         other_(scratch + together_ * stride_),
         total_(scratch + 2 * together_ * stride_),
-        partial_(total_ + stride_) {}
+        partial_(total_ + ReductionRows(args.problem) * stride_) {}
 
   // Rows [begin, end).
   HWY_NOINLINE void Run(int64_t begin, int64_t end) {
@@ -147,8 +148,7 @@ class EdgeLayers {
     StartRow(partial_);
     for (int64_t edge = row_ptr[begin]; edge < last; edge += together_) {
       const int64_t block_end = Smaller(last, edge + together_);
-      BuildMessages(row, edge, block_end);
-      const float* results = ApplyLayers(block_end - edge);
+      const float* results = MessagesOf(row, edge, block_end);
       // Stores all rows that end within the block; the last row may continue in the next block.
       for (int64_t from = edge; row < end && from < block_end;) {
         const int64_t to = Smaller(row_ptr[row + 1], block_end);
@@ -162,7 +162,83 @@ class EdgeLayers {
   }
 
  private:
+  static constexpr bool kExtreme = kReduction == RowReduction::kExtreme,
+                        kWeighted = kReduction == RowReduction::kSoftmax;
   using R = Reducer<kExtreme>;
+
+  // The finished messages of edges [begin, end), stride_ apart.
+  VICINAL_INLINE const float* MessagesOf(int64_t row, int64_t begin, int64_t end) {
+    const MessageReduceProblem& p = args_.problem;
+    if (p.form == MessageForm::kMixture) {
+      CopyFeatures(row, begin, end);
+      const float* const coefficients = ApplyLayers(end - begin, p.edge_width);
+      return Mix(begin, end, coefficients, coefficients == messages_ ? other_ : messages_);
+    }
+    p.form == MessageForm::kGated ? BuildGated(row, begin, end) : BuildMessages(row, begin, end);
+    return ApplyLayers(end - begin, p.width);
+  }
+
+  // Calls use(e, row, features) for edges [begin, end); `features` are null without any.
+  template <class Use>
+  VICINAL_INLINE void ForEachEdge(int64_t row, int64_t begin, int64_t end, const Use& use) const {
+    const int64_t* row_ptr = args_.adjacency.row_ptr;
+    const bool featured = args_.problem.edge_width > 0;
+    EdgeFeaturesOfRow of_row;
+    int64_t featured_row = -1;
+    for (int64_t e = begin; e < end; ++e) {
+      while (row_ptr[row + 1] <= e) ++row;
+      if (featured && featured_row != row) of_row = EdgeFeaturesOfRow(args_.edge, featured_row = row);
+      use(e, row, featured ? of_row.At(e - row_ptr[row]) : nullptr);
+    }
+  }
+
+  HWY_NOINLINE void CopyFeatures(int64_t row, int64_t begin, int64_t end) {
+    ForEachEdge(row, begin, end, [&, width = args_.problem.edge_width](int64_t e, int64_t, const float* features) {
+      float* const out = messages_ + (e - begin) * stride_;
+      for (int64_t a = 0; a < width; a += kLanes) hn::StoreU(LoadSome(features + a, width - a), Floats(), out + a);
+    });
+  }
+
+  // The mixtures of the sources' parts by `coefficients`, rows of scratch as the result.
+  HWY_NOINLINE const float* Mix(int64_t begin, int64_t end, const float* coefficients, float* result) const {
+    const MessageReduceProblem& p = args_.problem;
+    const int64_t parts = p.coefficients();
+    for (int64_t e = begin; e < end; ++e) {
+      const float* const u = args_.src.row(args_.adjacency.col[e]);
+      const float* const share = coefficients + (e - begin) * stride_;
+      float* const out = result + (e - begin) * stride_;
+      for (int64_t c = 0; c < p.width; c += kLanes) {
+        const int64_t count = p.width - c;
+        VF m = p.one_more ? LoadSome(u + parts * p.width + c, count) : hn::Zero(Floats());
+        for (int64_t k = 0; k < parts; ++k) {
+          m = hn::MulAdd(hn::Set(Floats(), share[k]), LoadSome(u + k * p.width + c, count), m);
+        }
+        hn::StoreU(m, Floats(), out + c);
+      }
+    }
+    return result;
+  }
+
+  // z of each edge, and its halves' product in place of the first.
+  HWY_NOINLINE void BuildGated(int64_t row, int64_t begin, int64_t end) {
+    const int64_t width = args_.problem.width, both = 2 * width, own = args_.target.cols;
+    ForEachEdge(row, begin, end, [&](int64_t e, int64_t i, const float* features) {
+      const float* const u = args_.src.row(args_.adjacency.col[e]);
+      const float* const v = own > 0 ? args_.target.row(i) : nullptr;
+      float* const z = messages_ + (e - begin) * stride_;
+      for (int64_t c = 0; c < both; c += kLanes) {
+        VF x = LoadSome(u + c, both - c);
+        if (c < own) x = hn::Add(x, LoadSome(v + c, own - c));
+        if (features != nullptr) x = hn::Add(x, FeatureTermOf(args_, features, c, both - c, both));
+        hn::StoreU(x, Floats(), z + c);
+      }
+      for (int64_t c = 0; c < width; c += kLanes) {
+        const int64_t count = width - c;
+        const VF gate = Activate(LoadSome(z + c, count), args_.gate);
+        StoreSome(hn::Mul(gate, Activate(LoadSome(z + width + c, count), args_.activation)), z + c, count);
+      }
+    });
+  }
 
   // Messages of edges [begin, end). The first belongs to `row` or, if that row is complete, to a later one.
   VICINAL_INLINE void BuildMessages(int64_t row, int64_t begin, int64_t end) {
@@ -198,16 +274,15 @@ class EdgeLayers {
       for (int64_t c = 0; c < width; c += kLanes) {
         const int64_t count = width - c;
         VF message = MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
-        if (featured) message = hn::Add(message, FeatureTermOf(args_, features, c, count));
+        if (featured) message = hn::Add(message, FeatureTermOf(args_, features, c, count, width));
         hn::StoreU(Activate(hn::Mul(message, weight), args_.activation), Floats(), out + c);
       }
     }
   }
 
-  // Returns a pointer to the last layer's outputs.
-  VICINAL_INLINE const float* ApplyLayers(int64_t edges) {
+  // Of rows of `in_width` columns in messages_. Returns a pointer to the last layer's outputs.
+  VICINAL_INLINE const float* ApplyLayers(int64_t edges, int64_t in_width) {
     float *in = messages_, *out = other_;
-    int64_t in_width = args_.problem.width;
     for (int32_t l = 0; l < args_.problem.num_layers; ++l) {
       const int64_t out_width = args_.problem.out_widths[l];
       ApplyLayer({in, out, stride_, in_width, out_width, args_.layers[l]}, edges);
@@ -218,7 +293,20 @@ class EdgeLayers {
   }
 
   VICINAL_INLINE void StartRow(float* reduction) const {
-    for (int64_t c = 0; c < stride_; c += kLanes) hn::StoreU(R::Start(), Floats(), reduction + c);
+    for (int64_t c = 0; c < stride_; c += kLanes) {
+      if constexpr (kWeighted) StoreSoftmax(SoftmaxSum::Start(), reduction + c);
+      if constexpr (!kWeighted) hn::StoreU(R::Start(), Floats(), reduction + c);
+    }
+  }
+
+  // Their three numbers of a column stand in rows of scratch.
+  VICINAL_INLINE SoftmaxSum LoadSoftmax(const float* p) const {
+    return {hn::LoadU(Floats(), p), hn::LoadU(Floats(), p + stride_), hn::LoadU(Floats(), p + 2 * stride_)};
+  }
+  VICINAL_INLINE void StoreSoftmax(const SoftmaxSum& x, float* p) const {
+    hn::StoreU(x.largest, Floats(), p);
+    hn::StoreU(x.weights, Floats(), p + stride_);
+    hn::StoreU(x.sum, Floats(), p + 2 * stride_);
   }
 
   // Adds the `results` of edges [begin, end) of `row` to partial_, and partial_ to total_ at the end of each block of
@@ -236,6 +324,7 @@ class EdgeLayers {
   HWY_NOINLINE void JoinEdges(int64_t edges, const float* results) {
     const Floats d;
     const VF flip = FlipOf(args_.problem.reduce);
+    if constexpr (kWeighted) return JoinWeighted(edges, results);
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
       VF acc = hn::LoadU(d, partial_ + c);
       for (int64_t k = 0; k < edges; ++k) {
@@ -246,12 +335,31 @@ class EdgeLayers {
     }
   }
 
+  VICINAL_INLINE void JoinWeighted(int64_t edges, const float* results) {
+    const Floats d;
+    const VF temperature = hn::Set(d, args_.temperature), one = hn::Set(d, 1.0f);
+    for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
+      SoftmaxSum so_far = LoadSoftmax(partial_ + c);
+      for (int64_t k = 0; k < edges; ++k) {
+        const VF x = LoadSome(results + k * stride_ + c, args_.dst.cols - c);
+        so_far.Join({hn::Mul(temperature, x), one, x});
+      }
+      StoreSoftmax(so_far, partial_ + c);
+    }
+  }
+
   // Adds partial_ to total_, or initialises total_ with it.
   HWY_NOINLINE void CloseBlock(bool is_first) {
     const Floats d;
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
-      const VF block = hn::LoadU(d, partial_ + c);
-      hn::StoreU(is_first ? block : R::Join(hn::LoadU(d, total_ + c), block), d, total_ + c);
+      if constexpr (kWeighted) {
+        SoftmaxSum total = LoadSoftmax((is_first ? partial_ : total_) + c);
+        if (!is_first) total.Join(LoadSoftmax(partial_ + c));
+        StoreSoftmax(total, total_ + c);
+      } else {
+        const VF block = hn::LoadU(d, partial_ + c);
+        hn::StoreU(is_first ? block : R::Join(hn::LoadU(d, total_ + c), block), d, total_ + c);
+      }
     }
     StartRow(partial_);
   }
@@ -261,8 +369,15 @@ class EdgeLayers {
     const int64_t degree = args_.adjacency.row_ptr[row + 1] - args_.adjacency.row_ptr[row];
     for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
       const int64_t count = args_.dst.cols - c;
-      VF acc = hn::LoadU(d, partial_ + c);
-      if (degree > kMessageBlock) acc = R::Join(hn::LoadU(d, total_ + c), acc);
+      VF acc;
+      if constexpr (kWeighted) {
+        SoftmaxSum sum = LoadSoftmax((degree > kMessageBlock ? total_ : partial_) + c);
+        if (degree > kMessageBlock) sum.Join(LoadSoftmax(partial_ + c));
+        acc = sum.Result();
+      } else {
+        acc = hn::LoadU(d, partial_ + c);
+        if (degree > kMessageBlock) acc = R::Join(hn::LoadU(d, total_ + c), acc);
+      }
       StoreSome(Finish(ReducedOf(args_, degree, acc), args_.epilogue, row, c, count), args_.dst.row(row) + c, count);
     }
     StartRow(partial_);

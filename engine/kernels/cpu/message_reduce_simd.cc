@@ -10,6 +10,7 @@
 // here nothing of the size of the edges is written or read.
 //
 // Features of edges enter each message as their product with W, tile by tile in registers: no [edges, D] here either.
+// Gated messages, mixtures and softmax-weighted sums pass through scratch in the same blocks as messages of an MLP.
 //
 // Bytes moved: edges * (4 + 4 weighted + 4 D + 4 A) read, rows * (8 + 4 D (v) + 4 H) read or written; indices once per
 // tile.
@@ -46,19 +47,23 @@ void ReduceThroughLayers(const MessageReduceArgs& args, ThreadPool* pool, float*
   const MessageReduceProblem& p = args.problem;
   const bool extreme = p.reduce == Reduce::kMax || p.reduce == Reduce::kMin;
   const int64_t floats = MessageScratchFloats(p, args.config);
-  double products = static_cast<double>(p.edge_width * p.width);
-  for (int32_t l = 0; l < p.num_layers; ++l)
-    products += static_cast<double>((l == 0 ? p.width : p.out_widths[l - 1]) * PaddedToPanel(p.out_widths[l]));
+  double products = static_cast<double>(p.edge_width * p.term_width());
+  if (p.form == MessageForm::kMixture) products += static_cast<double>(p.source_width());
+  int64_t in = p.form == MessageForm::kMixture ? p.edge_width : p.width;
+  for (int32_t l = 0; l < p.num_layers; in = p.out_widths[l++])
+    products += static_cast<double>(in * PaddedToPanel(p.out_widths[l]));
   // A core does about 25 multiply-adds per nanosecond.
   ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 5 + products / 25, 20},
           [&](int64_t begin, int64_t end, int thread) {
             float* own = scratch + thread * floats;
-            extreme ? EdgeLayers<true>(args, own).Run(begin, end) : EdgeLayers<false>(args, own).Run(begin, end);
+            if (p.softmax) return EdgeLayers<RowReduction::kSoftmax>(args, own).Run(begin, end);
+            extreme ? EdgeLayers<RowReduction::kExtreme>(args, own).Run(begin, end)
+                    : EdgeLayers<RowReduction::kSum>(args, own).Run(begin, end);
           });
 }
 
 void MessageReduceAll(const MessageReduceArgs& args, ThreadPool* pool, void* scratch) {
-  if (args.problem.num_layers > 0) return ReduceThroughLayers(args, pool, static_cast<float*>(scratch));
+  if (InEdgeBlocks(args.problem)) return ReduceThroughLayers(args, pool, static_cast<float*>(scratch));
   const int64_t width = args.dst.cols, tile = args.config.values[0] > 0 ? args.config.values[0] : width;
   for (int64_t col = 0; col < width; col += tile) {
     const int64_t end_col = Smaller(width, col + tile);
@@ -88,7 +93,7 @@ class TemplateSpmm final : public MessageReduceKernel {
   std::vector<std::string_view> ParameterNames() const override { return {"feature_tile", "edge_block"}; }
   std::vector<KernelConfig> Candidates(const MessageReduceProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
-    if (problem.num_layers > 0) {
+    if (InEdgeBlocks(problem)) {
       for (const int32_t edges : {48, 192}) candidates.push_back({{0, edges}});
       return candidates;
     }

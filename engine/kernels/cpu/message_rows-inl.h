@@ -75,7 +75,8 @@ class MessageColumns {
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) {
       VF m = MessageOf<kWith>(n + 1 < N ? hn::LoadU(Floats(), row + n * kLanes) : LoadLast(row + n * kLanes), v[n]);
-      if (featured) m = hn::Add(m, FeatureTermOf(args_, features, first_col_ + n * kLanes, CountOf(n)));
+      if (featured)
+        m = hn::Add(m, FeatureTermOf(args_, features, first_col_ + n * kLanes, CountOf(n), args_.problem.width));
       if (!kPlain) m = Activate(hn::Mul(m, weight), args_.activation);
       if (kExtreme) m = hn::Xor(m, FlipOf(args_.problem.reduce));
       acc[n] = R::Join(acc[n], m);

@@ -22,9 +22,15 @@ inline constexpr int64_t kEdgesTogether = 96;
 
 inline int64_t PaddedToPanel(int64_t width) { return (width + kEdgePanel - 1) / kEdgePanel * kEdgePanel; }
 
-// Columns of a row of scratch: the widest of all layers' inputs and outputs.
+// Whether messages pass through scratch, some dozens of edges at a time.
+inline bool InEdgeBlocks(const MessageReduceProblem& problem) {
+  return problem.num_layers > 0 || problem.form != MessageForm::kPlain || problem.softmax;
+}
+
+// Columns of a row of scratch: the widest of z, features, and all layers' inputs and outputs.
 inline int64_t MessageStride(const MessageReduceProblem& problem) {
-  int64_t widest = problem.width;
+  int64_t widest = std::max(problem.width, problem.term_width());
+  if (problem.form == MessageForm::kMixture) widest = std::max(widest, problem.edge_width);
   for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
   return PaddedToPanel(widest);
 }
@@ -33,11 +39,15 @@ inline int64_t EdgesTogether(const KernelConfig& config) {
   return config.values[1] > 0 ? config.values[1] : kEdgesTogether;
 }
 
+// Rows of numbers that a reduction carries: a sum or an extreme; for a softmax the largest score, the sum of weights
+// and the weighted sum.
+inline int64_t ReductionRows(const MessageReduceProblem& problem) { return problem.softmax ? 3 : 1; }
+
 // A thread's scratch, in floats: two blocks of messages, between which layers alternate, then the reduction of a row so
 // far and that of its current block.
 inline int64_t MessageScratchFloats(const MessageReduceProblem& problem, const KernelConfig& config) {
-  if (problem.num_layers == 0) return 0;
-  return (2 * EdgesTogether(config) + 2) * MessageStride(problem);
+  if (!InEdgeBlocks(problem)) return 0;
+  return (2 * EdgesTogether(config) + 2 * ReductionRows(problem)) * MessageStride(problem);
 }
 
 }  // namespace vicinal::internal

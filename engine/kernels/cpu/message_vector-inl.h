@@ -36,17 +36,43 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
-// What an edge's `features` add to columns [col, col + count) of its message.
-VICINAL_INLINE VF FeatureTermOf(const MessageReduceArgs& args, const float* features, int64_t col, int64_t count) {
+// What an edge's `features` add to columns [col, col + count) of its message, or of z, of `columns` in all.
+VICINAL_INLINE VF FeatureTermOf(const MessageReduceArgs& args, const float* features, int64_t col, int64_t count,
+                                int64_t columns) {
   if (args.edge_weight == nullptr) return LoadSome(features + col, count);
   const Floats d;
   VF sum = args.edge_bias != nullptr ? LoadSome(args.edge_bias + col, count) : hn::Zero(d);
   const float* weight = args.edge_weight + col;
-  for (int64_t a = 0; a < args.problem.edge_width; ++a, weight += args.problem.width) {
+  for (int64_t a = 0; a < args.problem.edge_width; ++a, weight += columns) {
     sum = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, count), sum);
   }
   return sum;
 }
+
+// How a row's messages become one: minima are maxima of negated numbers.
+enum class RowReduction { kSum, kExtreme, kSoftmax };
+
+// A softmax-weighted sum so far, of one vector of columns: weights are relative to the largest score.
+struct SoftmaxSum {
+  VF largest, weights, sum;
+
+  static VICINAL_INLINE SoftmaxSum Start() {
+    return {hn::Set(Floats(), -HUGE_VALF), hn::Zero(Floats()), hn::Zero(Floats())};
+  }
+  // Joins another one, with one exponential. NaN stays: it is in no comparison true, and e is NaN then.
+  VICINAL_INLINE void Join(const SoftmaxSum& other) {
+    const Floats d;
+    const VF one = hn::Set(d, 1.0f), difference = hn::Sub(other.largest, largest);
+    const VF e = Exp(hn::Neg(hn::Abs(difference)));
+    const auto higher = hn::Gt(difference, hn::Zero(d));
+    const VF mine = hn::IfThenElse(higher, e, one), theirs = hn::IfThenElse(higher, one, e);
+    largest = hn::IfThenElse(higher, other.largest, largest);
+    weights = hn::MulAdd(weights, mine, hn::Mul(other.weights, theirs));
+    sum = hn::MulAdd(sum, mine, hn::Mul(other.sum, theirs));
+  }
+  // REQUIRES: at least one was joined.
+  VICINAL_INLINE VF Result() const { return hn::Div(sum, weights); }
+};
 
 // Sum, or maximum. Minima are maxima of negated numbers, which is exact.
 template <bool kExtreme>

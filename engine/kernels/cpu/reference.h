@@ -57,6 +57,8 @@ inline double ReferenceActivate(const Activation& activation, double x) {
       return std::sqrt(x + activation.slope);
     case ActivationKind::kInverseRoot:
       return 1 / std::sqrt(x + activation.slope);
+    case ActivationKind::kSquare:
+      return x * x;
   }
   return x;
 }

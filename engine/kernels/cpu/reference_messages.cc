@@ -29,9 +29,9 @@ double MessageOf(Message message, double u, double v) {
 
 class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKernel> {
  public:
-  // Two rows that a message alternates between, and the row's result.
+  // Two rows that a message alternates between, the row's result, and the largest score and the weights of a softmax.
   size_t ScratchBytes(const MessageReduceProblem& problem, const KernelConfig&, int) const override {
-    return 3 * static_cast<size_t>(Widest(problem)) * sizeof(double);
+    return 5 * static_cast<size_t>(Widest(problem)) * sizeof(double);
   }
 
   Status Run(DeviceContext&, const MessageReduceArgs& args, void* scratch) const override {
@@ -43,6 +43,10 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     for (int64_t i = 0; i < args.dst.rows; ++i) {
       std::fill_n(result, widest, 0.0);
       const int64_t begin = a.row_ptr[i], end = a.row_ptr[i + 1];
+      if (args.problem.softmax) {
+        SumWeighted(args, i, buffer, result);
+        continue;
+      }
       for (int64_t e = begin; e < end; ++e) {
         const double* message = EdgeMessage(args, i, e, buffer, buffer + widest);
         for (int64_t c = 0; c < args.dst.cols; ++c) {
@@ -62,9 +66,35 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
 
  private:
   static int64_t Widest(const MessageReduceProblem& problem) {
-    int64_t widest = problem.width;
+    int64_t widest = std::max({problem.width, problem.term_width(), problem.edge_width});
     for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
     return widest;
+  }
+
+  // Row i of a sum weighted by a softmax: the largest scores, then weights relative to them.
+  static void SumWeighted(const MessageReduceArgs& args, int64_t i, double* buffer, double* result) {
+    const int64_t widest = Widest(args.problem), cols = args.dst.cols;
+    double *const largest = result + widest, *const weights = largest + widest;
+    std::fill_n(largest, cols, -INFINITY);
+    std::fill_n(weights, cols, 0.0);
+    const int64_t begin = args.adjacency.row_ptr[i], end = args.adjacency.row_ptr[i + 1];
+    for (int64_t e = begin; e < end; ++e) {
+      const double* message = EdgeMessage(args, i, e, buffer, buffer + widest);
+      for (int64_t c = 0; c < cols; ++c)
+        largest[c] = ReferenceExtreme(Reduce::kMax, largest[c], args.temperature * message[c]);
+    }
+    for (int64_t e = begin; e < end; ++e) {
+      const double* message = EdgeMessage(args, i, e, buffer, buffer + widest);
+      for (int64_t c = 0; c < cols; ++c) {
+        const double weight = std::exp(args.temperature * message[c] - largest[c]);
+        weights[c] += weight;
+        result[c] += weight * message[c];
+      }
+    }
+    for (int64_t c = 0; c < cols; ++c) {
+      const double sum = begin == end ? 0.0 : result[c] / weights[c];
+      args.dst.row(i)[c] = ReferenceEpilogue(args.epilogue, sum, i, c);
+    }
   }
 
   // What the features of edge e of row i add to column c of its message.
@@ -74,22 +104,20 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     if (args.edge_weight == nullptr) return features[c];
     double sum = args.edge_bias != nullptr ? args.edge_bias[c] : 0.0;
     for (int64_t k = 0; k < args.problem.edge_width; ++k) {
-      sum += static_cast<double>(features[k]) * args.edge_weight[k * args.problem.width + c];
+      sum += static_cast<double>(features[k]) * args.edge_weight[k * args.problem.term_width() + c];
     }
     return sum;
   }
 
-  // The message of edge e into row i, after its layers, in one of the two rows.
-  static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
+  // Column c of z = u + v + the features' term of edge e into row i; v has no columns beyond its own.
+  static double SumOfTerms(const MessageReduceArgs& args, int64_t i, int64_t e, int64_t c) {
+    const double v = c < args.target.cols ? args.target.row(i)[c] : 0.0;
+    return args.src.row(args.adjacency.col[e])[c] + v + FeatureTerm(args, i, e, c);
+  }
+
+  // Applies the layers to `in_width` numbers in `in`; returns the row where the result is.
+  static double* ApplyLayers(const MessageReduceArgs& args, int64_t in_width, double* in, double* out) {
     const MessageReduceProblem& p = args.problem;
-    const CsrView& a = args.adjacency;
-    const double weight = a.value != nullptr ? a.value[e] : 1.0;
-    for (int64_t c = 0; c < p.width; ++c) {
-      const double v = p.message == Message::kSource ? 0.0 : args.target.row(i)[c];
-      const double message = MessageOf(p.message, args.src.row(a.col[e])[c], v) + FeatureTerm(args, i, e, c);
-      in[c] = ReferenceActivate(args.activation, message * weight);
-    }
-    int64_t in_width = p.width;
     for (int32_t l = 0; l < p.num_layers; ++l) {
       const MessageLayerArgs& layer = args.layers[l];
       for (int64_t h = 0; h < p.out_widths[l]; ++h) {
@@ -102,6 +130,41 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
       std::swap(in, out);
     }
     return in;
+  }
+
+  // The mixture of the source's parts for edge e into row i, in one of the two rows.
+  static const double* Mixture(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
+    const MessageReduceProblem& p = args.problem;
+    const float* const features = EdgeFeaturesOfRow(args.edge, i).At(e - args.adjacency.row_ptr[i]);
+    std::copy_n(features, p.edge_width, in);
+    const double* const share = ApplyLayers(args, p.edge_width, in, out);
+    double* const result = share == in ? out : in;
+    const float* const u = args.src.row(args.adjacency.col[e]);
+    for (int64_t c = 0; c < p.width; ++c) {
+      double sum = p.one_more ? u[p.coefficients() * p.width + c] : 0.0;
+      for (int64_t k = 0; k < p.coefficients(); ++k) sum += share[k] * u[k * p.width + c];
+      result[c] = sum;
+    }
+    return result;
+  }
+
+  // The message of edge e into row i, after its layers, in one of the two rows.
+  static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
+    const MessageReduceProblem& p = args.problem;
+    const CsrView& a = args.adjacency;
+    if (p.form == MessageForm::kMixture) return Mixture(args, i, e, in, out);
+    const double weight = a.value != nullptr ? a.value[e] : 1.0;
+    for (int64_t c = 0; c < p.width; ++c) {
+      if (p.form == MessageForm::kGated) {
+        in[c] = ReferenceActivate(args.gate, SumOfTerms(args, i, e, c)) *
+                ReferenceActivate(args.activation, SumOfTerms(args, i, e, p.width + c));
+        continue;
+      }
+      const double v = p.message == Message::kSource ? 0.0 : args.target.row(i)[c];
+      const double message = MessageOf(p.message, args.src.row(a.col[e])[c], v) + FeatureTerm(args, i, e, c);
+      in[c] = ReferenceActivate(args.activation, message * weight);
+    }
+    return ApplyLayers(args, p.width, in, out);
   }
 };
 

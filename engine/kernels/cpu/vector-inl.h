@@ -213,6 +213,8 @@ static HWY_NOINLINE HWY_MAYBE_UNUSED VF ActivateRarely(VF x, Activation activati
       return hn::Sqrt(hn::Add(x, hn::Set(d, activation.slope)));
     case ActivationKind::kInverseRoot:
       return hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(x, hn::Set(d, activation.slope))));
+    case ActivationKind::kSquare:
+      return hn::Mul(x, x);
     default:
       return x;
   }

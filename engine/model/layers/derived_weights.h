@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_MODEL_LAYERS_DERIVED_WEIGHTS_H_
 #define VICINAL_ENGINE_MODEL_LAYERS_DERIVED_WEIGHTS_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -35,10 +36,50 @@ inline WeightRef Part(const LayerContext& context, const Weight& tensor, int64_t
   });
 }
 
+// Columns [first, first + count) of matrices of one width, one matrix below the other.
+inline WeightRef StackedColumns(const LayerContext& context, const std::vector<WeightRef>& matrices, int64_t first,
+                                int64_t count) {
+  std::string key = "columns from " + std::to_string(first);
+  int64_t rows = 0;
+  for (const WeightRef& matrix : matrices) {
+    key += " of " + matrix->name;
+    rows += matrix->shape[0];
+  }
+  return context.tensors.Make(key, {rows, count}, [&](std::vector<float>& values) {
+    auto out = values.begin();
+    for (const WeightRef& matrix : matrices) {
+      for (int64_t r = 0; r < matrix->shape[0]; ++r) {
+        const auto begin = matrix->values.begin() + r * matrix->shape[1] + first;
+        out = std::copy(begin, begin + count, out);
+      }
+    }
+  });
+}
+
+// Vectors, one behind the other.
+inline WeightRef Joined(const LayerContext& context, const std::vector<WeightRef>& vectors) {
+  std::string key = "joined";
+  int64_t count = 0;
+  for (const WeightRef& vector : vectors) {
+    key += " " + vector->name;
+    count += static_cast<int64_t>(vector->values.size());
+  }
+  return context.tensors.Make(key, {count}, [&](std::vector<float>& values) {
+    auto out = values.begin();
+    for (const WeightRef& vector : vectors) out = std::copy(vector->values.begin(), vector->values.end(), out);
+  });
+}
+
 // Sums columns up ([1, width]), or repeats one ([width, 1]).
 inline WeightRef ConstantWeight(const LayerContext& context, int64_t rows, int64_t cols, float value) {
   return context.tensors.Make("the number with the bits " + std::to_string(std::bit_cast<uint32_t>(value)),
                               {rows, cols}, [&](std::vector<float>& values) { values.assign(values.size(), value); });
+}
+
+// A vector of one number.
+inline WeightRef ConstantVector(const LayerContext& context, int64_t count, float value) {
+  return context.tensors.Make("the number with the bits " + std::to_string(std::bit_cast<uint32_t>(value)), {count},
+                              [&](std::vector<float>& values) { values.assign(values.size(), value); });
 }
 
 // [rows, cols]: a product with it keeps the first columns, and pads with zeros.

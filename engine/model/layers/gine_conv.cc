@@ -13,7 +13,8 @@ namespace {
 StatusOr<ValueId> LowerGine(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const double eps, GinEpsilon(context));
   const int64_t width = context.input_width();
-  EdgeSumStep sum;
+  EdgeMessageStep sum;
+  sum.activation.kind = ActivationKind::kRelu;
   sum.reduce = context.args.Aggr();
   sum.edge_width = width;
   if (const int64_t edge_dim = EdgeDim(context); edge_dim > 0) {

@@ -29,6 +29,11 @@ LayerType Gcn2Conv();
 LayerType ArmaConv();
 LayerType ChebConv();
 LayerType GatedGraphConv();
+LayerType CgConv();
+LayerType ResGatedGraphConv();
+LayerType GenConv();
+LayerType GmmConv();
+LayerType NnConv();
 LayerType LinearLayer();
 LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "module."
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // EdgeConv: a message for each edge, the rest of the message MLP, and a reduction over in-edges: operation
-// message_reduce. GINEConv: the same with u alone, features of edges, and no MLP.
+// message_reduce. EdgeMessageStep: the same with features of edges and a function of its own in place of the MLP.
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
@@ -10,6 +13,25 @@ namespace vicinal::internal {
 namespace {
 
 bool GathersMessage(const Node&, size_t index) { return index == 0; }
+
+// `in` columns of u give messages of `out`, after layers that apply to them.
+void SetForm(const Node& node, int64_t in, int64_t out, MessageReduceProblem* problem) {
+  switch (node.edge_function) {
+    case EdgeFunction::kActivation:
+      problem->width = in;
+      break;
+    case EdgeFunction::kGated:
+      problem->form = MessageForm::kGated;
+      problem->width = out;
+      break;
+    case EdgeFunction::kMixture:
+      problem->form = MessageForm::kMixture;
+      problem->width = out;
+      problem->one_more = in > problem->coefficients() * out;
+      break;
+  }
+  VICINAL_CHECK(problem->source_width() == in && problem->out_width() == out);
+}
 
 MessageReduceProblem ProblemOf(StepBinder* step) {
   const Node& node = step->node();
@@ -21,10 +43,11 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
   problem.rows = shape.rows;
   problem.cols = shape.cols;
   problem.edges = shape.edges;
-  problem.width = step->WidthOf(node.inputs[0]);
   problem.num_layers = static_cast<int32_t>(node.message_layers.size());
   for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.message_layers[l].weight->rows;
   problem.edge_width = node.edge_term.width;
+  problem.softmax = node.softmax_temperature.has_value();
+  SetForm(node, step->WidthOf(node.inputs[0]), step->WidthOf(node.output), &problem);
   return problem;
 }
 
@@ -46,6 +69,8 @@ Status BindMessageReduce(StepBinder* step) {
   MessageReduceArgs& args = bound->args;
   args.adjacency = adjacency;
   args.activation = node.message_activation;
+  args.gate = node.message_gate;
+  args.temperature = static_cast<float>(node.softmax_temperature.value_or(1.0));
   for (size_t l = 0; l < node.message_layers.size(); ++l) {
     const MessageLayer& layer = node.message_layers[l];
     VICINAL_ASSIGN_OR_RETURN(args.layers[l].weight, step->Pack(*bound, *layer.weight));
@@ -57,20 +82,35 @@ Status BindMessageReduce(StepBinder* step) {
   return BindEdgeTerm(node.edge_term, step, &args);
 }
 
+// "relu(u + v + features of edges ...)", or what else a message is before its layers.
+std::string MessageFormula(StepDescription* step, int64_t edges) {
+  const Node& node = step->node();
+  const EdgeTerm& term = node.edge_term;
+  const auto called = [](const Activation& activation) {
+    return activation.kind == ActivationKind::kNone ? std::string() : std::string(ToString(activation.kind));
+  };
+  const std::string features = absl::StrCat("features of edges [", edges, ", ", term.width, "]");
+  if (node.edge_function == EdgeFunction::kMixture)
+    return absl::StrCat("parts of ", step->Shape(node.inputs[0]), " mixed by ", features);
+  std::string sum = step->Shape(node.inputs[0]);
+  for (size_t i = 1; i < node.inputs.size(); ++i) absl::StrAppend(&sum, " + ", step->Shape(node.inputs[i]));
+  if (term.width > 0) absl::StrAppend(&sum, " + ", features);
+  if (term.weight != nullptr) absl::StrAppend(&sum, " * W^T [", term.width, ", ", step->WidthOf(node.inputs[0]), "]");
+  if (node.edge_function == EdgeFunction::kActivation)
+    return absl::StrCat(called(node.message_activation), "(", sum, ")");
+  return absl::StrCat(called(node.message_gate), " * ", called(node.message_activation), " of the halves of (", sum,
+                      ")");
+}
+
 void DescribeMessageReduce(StepDescription* step) {
   const Node& node = step->node();
   const int64_t edges = step->sizes().edges, in_width = step->WidthOf(node.inputs[0]);
-  const ActivationKind activation = node.message_activation.kind;
-  int64_t width = in_width, parameters = 0;
-  std::string& formula = *step->formula();
-  formula = absl::StrCat(std::string(ToString(node.reduce)), " over ", step->AdjacencyShape(), " of ",
-                         activation == ActivationKind::kNone ? "" : std::string(ToString(activation)), "(",
-                         step->Shape(node.inputs[0]));
-  for (size_t i = 1; i < node.inputs.size(); ++i) absl::StrAppend(&formula, " + ", step->Shape(node.inputs[i]));
   const EdgeTerm& term = node.edge_term;
-  if (term.width > 0) absl::StrAppend(&formula, " + features of edges [", edges, ", ", term.width, "]");
-  if (term.weight != nullptr) absl::StrAppend(&formula, " * W^T [", term.width, ", ", in_width, "]");
-  formula += ")";
+  int64_t width = node.edge_function == EdgeFunction::kMixture ? term.width : in_width, parameters = 0;
+  std::string& formula = *step->formula();
+  formula =
+      absl::StrCat(node.softmax_temperature.has_value() ? "softmax-weighted " : "", std::string(ToString(node.reduce)),
+                   " over ", step->AdjacencyShape(), " of ", MessageFormula(step, edges));
   for (const MessageLayer& layer : node.message_layers) {
     absl::StrAppend(&formula, " * W^T [", width, ", ", layer.weight->rows, "]");
     parameters += width * layer.weight->rows;

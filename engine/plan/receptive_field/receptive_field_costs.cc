@@ -31,8 +31,10 @@ UnitCost CpuCost(const AttentionArgs& args, double) {
 }
 UnitCost CpuCost(const MessageReduceArgs& args, double) {
   const double features = 0.5 * static_cast<double>(args.problem.edge_width);
-  UnitCost cost = {5 + Vectors(args.problem.out_width()), 1 + (1.5 + features) * Vectors(args.problem.width)};
-  int64_t in = args.problem.width;
+  UnitCost cost = {5 + Vectors(args.problem.out_width()),
+                   1 + 1.5 * Vectors(args.problem.source_width()) + features * Vectors(args.problem.term_width())};
+  if (args.problem.softmax) cost.edge += 10 * Vectors(args.problem.out_width());
+  int64_t in = args.problem.form == MessageForm::kMixture ? args.problem.edge_width : args.problem.width;
   for (int32_t layer = 0; layer < args.problem.num_layers; ++layer) {
     cost.edge += ProductNs(in, args.problem.out_widths[layer]);
     in = args.problem.out_widths[layer];
@@ -94,10 +96,10 @@ UnitCost GpuCost(const AttentionArgs& args, double) {
 UnitCost GpuCost(const MessageReduceArgs& args, double) {
   const MessageReduceProblem& problem = args.problem;
   UnitCost cost = {(8 + Floats(problem.width) + Floats(problem.out_width())) / kMemorySpeed,
-                   (4 + Floats(problem.width + problem.edge_width)) / kGatherSpeed +
-                       Flops(problem.edge_width, problem.width) / kProductSpeed,
+                   (4 + Floats(problem.source_width() + problem.edge_width)) / kGatherSpeed +
+                       Flops(problem.edge_width, problem.term_width()) / kProductSpeed,
                    0};
-  int64_t in = problem.width;
+  int64_t in = problem.form == MessageForm::kMixture ? problem.edge_width : problem.width;
   for (int32_t layer = 0; layer < problem.num_layers; ++layer) {
     cost.edge += Flops(in, problem.out_widths[layer]) / kProductSpeed;
     in = problem.out_widths[layer];

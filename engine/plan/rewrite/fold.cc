@@ -105,12 +105,8 @@ class MadeBytes {
   // `widest`: maximum columns of the model's products, as attention scores may be computed for any of them.
   explicit MadeBytes(int64_t widest) : widest_(widest) {}
 
-  void operator()(const EdgeConvStep& step) {
-    for (const EdgeConvOp& op : step.nn) {
-      if (const auto* linear = std::get_if<LinearStep>(&op)) Add(2 * Elements(linear->weight));
-      if (const auto* norm = std::get_if<BatchNormStep>(&op)) Add(Elements(norm->mean) * (Elements(norm->mean) + 4));
-    }
-  }
+  void operator()(const EdgeConvStep& step) { AddMlp(step.nn); }
+  void operator()(const EdgeMessageStep& step) { AddMlp(step.nn); }
   void operator()(const AttentionStep& step) {
     if (step.kind == AttentionKind::kGat) Add(2 * step.heads * std::max(widest_, step.heads * step.head_width));
   }
@@ -121,6 +117,12 @@ class MadeBytes {
   int64_t bytes() const { return bytes_; }
 
  private:
+  void AddMlp(const std::vector<EdgeConvOp>& nn) {
+    for (const EdgeConvOp& op : nn) {
+      if (const auto* linear = std::get_if<LinearStep>(&op)) Add(2 * Elements(linear->weight));
+      if (const auto* norm = std::get_if<BatchNormStep>(&op)) Add(Elements(norm->mean) * (Elements(norm->mean) + 4));
+    }
+  }
   static int64_t Elements(const WeightRef& weight) { return static_cast<int64_t>(weight->values.size()); }
 
   const int64_t widest_;

@@ -120,11 +120,15 @@ class Lowering {
     node.message_layers = std::move(layers);
     Push(std::move(node));
   }
-  void Lower(const EdgeSumStep& op) {
+  void Lower(const EdgeMessageStep& op) {
     Node node = Begin(NodeKind::kMessageReduce);
     node.adjacency = op.adjacency;
     node.reduce = op.reduce;
-    node.message_activation.kind = ActivationKind::kRelu;
+    if (op.softmax) node.softmax_temperature = op.temperature;
+    node.edge_function = op.function;
+    node.message_activation = op.activation;
+    node.message_gate = op.gate;
+    node.message_layers = FoldMessageMlp(op.nn);
     node.edge_term = {op.edge_width, op.edge_weight, op.edge_bias};
     Push(std::move(node));
   }

@@ -42,7 +42,8 @@ struct EpilogueSpec {
   }
 };
 
-// One layer of the message MLP that a kMessageReduce applies to each message: activation(x W^T + b).
+// One layer of the MLP that a kMessageReduce applies to each message, or for a mixture to the features of each edge:
+// activation(x W^T + b).
 struct MessageLayer {
   ProductWeightRef weight;  // [H, F]
   ParametersRef bias;       // [H] or null
@@ -63,20 +64,25 @@ struct Node {
   EpilogueSpec epilogue;
   std::vector<int32_t> layers;  // layers of the model that it computes; the original one is first
 
-  ProductWeightRef weight;                   // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
-  EpilogueSpec inner;                        // kPropagate with a weight: of the rows that are multiplied
-  ParametersRef scale, shift;                // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
-  double eps = 0.0;                          // kLayerNorm, kGraphNorm
-  int64_t first_column = 0;                  // kSlice
-  AdjacencySpec adjacency;                   // kPropagate, kPropagateLinear, kAttention, kMessageReduce
-  Reduce reduce = Reduce::kSum;              // kPropagate, kPropagateLinear, kMessageReduce, kReadout
-  double self_scale = 0.0;                   // kPropagate, kPropagateLinear
-  std::optional<SelfLoops> source_scale;     // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
-                                             // adjacency says
-  Activation message_activation;             // kMessageReduce: of u + v
-  std::vector<MessageLayer> message_layers;  // kMessageReduce: after that
-  EdgeTerm edge_term;                        // kMessageReduce: added to u + v
-  AttentionStep attention;                   // kAttention
+  ProductWeightRef weight;                // kLinear, kPropagateLinear: [H, F]; kPropagate: of the product, or null
+  EpilogueSpec inner;                     // kPropagate with a weight: of the rows that are multiplied
+  ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
+  double eps = 0.0;                       // kLayerNorm, kGraphNorm
+  int64_t first_column = 0;               // kSlice
+  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kMessageReduce
+  Reduce reduce = Reduce::kSum;           // kPropagate, kPropagateLinear, kMessageReduce, kReadout
+  double self_scale = 0.0;                // kPropagate, kPropagateLinear
+  std::optional<SelfLoops> source_scale;  // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
+                                          // adjacency says
+  // kMessageReduce:
+  EdgeFunction edge_function = EdgeFunction::kActivation;
+  Activation message_activation;             // of u + v, or of its second half
+  Activation message_gate;                   // kGated: of the first half
+  std::vector<MessageLayer> message_layers;  // after that; kMixture: of the features of edges
+  std::optional<double>
+      softmax_temperature;  // the sum is weighted by a softmax of that temperature; absent: as `reduce`
+  EdgeTerm edge_term;       // kMessageReduce: added to u + v
+  AttentionStep attention;  // kAttention
 };
 
 struct Program {

@@ -36,7 +36,8 @@ TEST(Activations, AccurateOverTheWholeRange) {
       {{ActivationKind::kHardShrink, 0.3f}, [](long double x) { return std::abs(x) > 0.3f ? x : 0.0L; }},
       {{ActivationKind::kExp}, [](long double x) { return std::exp(x); }},
       {{ActivationKind::kRoot, 100.0f}, [](long double x) { return std::sqrt(x + 100); }},
-      {{ActivationKind::kInverseRoot, 100.0f}, [](long double x) { return 1 / std::sqrt(x + 100); }}};
+      {{ActivationKind::kInverseRoot, 100.0f}, [](long double x) { return 1 / std::sqrt(x + 100); }},
+      {{ActivationKind::kSquare}, [](long double x) { return x * x; }}};
   std::vector<float> inputs = {0.0f, -0.0f};
   for (float x = 1e-30f; x < 80.0f; x *= 1.0137f) inputs.insert(inputs.end(), {x, -x});
   ForEachKernel([&](const auto& kernel) {
@@ -100,7 +101,7 @@ TEST(Activations, AccurateInTheirTails) {
 
 TEST(Activations, KeepNan) {
   ForEachKernel([](const auto& kernel) {
-    for (int kind = 0; kind <= static_cast<int>(ActivationKind::kInverseRoot); ++kind) {
+    for (int kind = 0; kind <= static_cast<int>(ActivationKind::kSquare); ++kind) {
       TestMatrix a(1, 40, 1), dst = a;
       for (int64_t c = 0; c < 40; ++c) a.view().row(0)[c] = std::abs(a.at(0, c));  // for roots
       a.view().row(0)[7] = std::nanf("");

@@ -29,9 +29,9 @@ SafetensorsBuilder GineNnWeights() {
 
 TEST(GineConvTest, FeaturesAreMultipliedWithEdgeDimAlone) {
   const auto same = LoadOrFail(OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "eps": 0.5)"), GineNnWeights());
-  EXPECT_THAT(NamesOfSteps(*same), ElementsAre("edge_sum", "add", "linear"));
+  EXPECT_THAT(NamesOfSteps(*same), ElementsAre("edge_message", "add", "linear"));
   EXPECT_EQ(same->edge_feature_width, 3);
-  const auto& plain = std::get<EdgeSumStep>(same->steps[0].op);
+  const auto& plain = std::get<EdgeMessageStep>(same->steps[0].op);
   EXPECT_EQ(plain.edge_width, 3);
   EXPECT_EQ(plain.edge_weight, nullptr);
   EXPECT_EQ(plain.reduce, Reduce::kSum);
@@ -42,7 +42,7 @@ TEST(GineConvTest, FeaturesAreMultipliedWithEdgeDimAlone) {
       OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 7, "train_eps": true, "aggr": "mean")"),
       GineNnWeights().AddRamp("c.lin.weight", {3, 7}).AddRamp("c.lin.bias", {3}).AddRamp("c.eps", {1}));
   EXPECT_EQ(wide->edge_feature_width, 7);
-  const auto& product = std::get<EdgeSumStep>(wide->steps[0].op);
+  const auto& product = std::get<EdgeMessageStep>(wide->steps[0].op);
   EXPECT_THAT(product.edge_weight->shape, ElementsAre(3, 7));
   EXPECT_THAT(product.edge_bias->shape, ElementsAre(3));
   EXPECT_EQ(product.reduce, Reduce::kMean);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -84,12 +85,48 @@ class ModelMaker {
   }
   // GINEConv's sum; `product`: of W e + b, otherwise x has kEdgeFeatures columns.
   ValueId EdgeSum(ValueId x, Reduce reduce, bool product) {
-    EdgeSumStep step;
+    EdgeMessageStep step;
+    step.activation.kind = ActivationKind::kRelu;
     step.reduce = reduce;
     step.edge_width = model_.edge_feature_width = kEdgeFeatures;
     if (product) step.edge_weight = Draw({widths_[x], kEdgeFeatures}, 0.7);
     if (product) step.edge_bias = Draw({widths_[x]}, 0.5);
     return Add(step, {x}, widths_[x]);
+  }
+  // Messages gate(z^1) * act(z^2) of `width` columns; `featured`: z has W e; `whole`: v has columns of both halves.
+  ValueId GatedMessages(ValueId x, int64_t width, Reduce reduce, bool featured, bool whole) {
+    const ValueId u = Linear(x, 2 * width, true), v = Linear(x, whole ? 2 * width : width, false);
+    EdgeMessageStep step;
+    step.reduce = reduce;
+    step.function = EdgeFunction::kGated;
+    step.gate.kind = ActivationKind::kSigmoid;
+    if (whole) step.activation = {ActivationKind::kSoftplus, 20.0f};
+    if (featured) step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    if (featured) step.edge_weight = Draw({2 * width, kEdgeFeatures}, 0.7);
+    return Add(step, {u, v}, width);
+  }
+  // GENConv's sum, weighted by a softmax.
+  ValueId SoftmaxMessages(ValueId x, double temperature, bool featured) {
+    EdgeMessageStep step;
+    step.softmax = true;
+    step.temperature = temperature;
+    step.activation = {ActivationKind::kClamp, 1e-7f, std::numeric_limits<float>::infinity()};
+    if (featured) step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    if (featured) step.edge_weight = Draw({widths_[x], kEdgeFeatures}, 0.7);
+    return Add(step, {x}, widths_[x]);
+  }
+  // Mixtures by features of edges, after a network with a hidden layer if `hidden` > 0; `more`: with a part of its own.
+  ValueId MixedMessages(ValueId x, int64_t width, Reduce reduce, int64_t hidden, bool more) {
+    EdgeMessageStep step;
+    step.reduce = reduce;
+    step.function = EdgeFunction::kMixture;
+    step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    const int64_t parts = (hidden > 0 ? hidden : kEdgeFeatures) + (more ? 1 : 0);
+    if (hidden > 0) {
+      step.nn.push_back(LinearStep{Draw({hidden, kEdgeFeatures}, 0.5), Draw({hidden}, 0.5)});
+      step.nn.push_back(ActivationStep{{ActivationKind::kTanh}});
+    }
+    return Add(step, {Linear(x, parts * width, true)}, width);
   }
   ValueId Gate(ValueId out, ValueId skip) {
     return Add(GateStep{Draw({1, 3 * widths_[out]}, 0.5)}, {out, skip}, widths_[out]);
@@ -248,7 +285,7 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
 inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
   std::mt19937& random = maker.random();
   const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 18) {
+  switch (random() % 21) {
     case 0:  // GCNConv
       return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
     case 1: {  // SAGEConv
@@ -324,6 +361,20 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
                                         : maker.AttentionDot(h, other, maker.Linear(x, out, true), 4, concat);
       maker.WithEdgeFeatures(value, random() % 2 == 0 ? LoopFeatures() : LoopFeatures{false, 0.7f});
       return maker.Bias(value);
+    }
+    case 17: {  // CGConv, ResGatedGraphConv
+      const bool featured = random() % 3 != 0, whole = random() % 2 == 0;
+      return maker.Bias(maker.GatedMessages(x, out, AnyReduce(random), featured, whole));
+    }
+    case 18: {  // GENConv
+      const ValueId h = maker.Linear(x, out, true);
+      const ValueId sum = maker.SoftmaxMessages(h, random() % 2 == 0 ? 1.0 : -0.6, random() % 3 != 0);
+      return maker.Linear(maker.Sum(sum, h), out, true);
+    }
+    case 19: {  // NNConv, GMMConv
+      const int64_t hidden = static_cast<int64_t>(random() % 3) * 4;
+      const ValueId mixed = maker.MixedMessages(x, out, AnyReduce(random), hidden, random() % 2 == 0);
+      return maker.Bias(maker.Sum(mixed, maker.Linear(x, out, false)));
     }
     case 14: {  // differences from the graph's mean
       const ValueId h = maker.Linear(x, out, true);

@@ -149,6 +149,8 @@ double Apply(const Activation& activation, double x) {
       return std::sqrt(x + activation.slope);
     case ActivationKind::kInverseRoot:
       return 1.0 / std::sqrt(x + activation.slope);
+    case ActivationKind::kSquare:
+      return x * x;
   }
   return x;
 }
@@ -281,21 +283,23 @@ class StepRunner {
     if (op.reduce == Reduce::kMean) Divide(count, w, out);
     return out;
   }
-  StatusOr<Matrix> operator()(const EdgeSumStep& op) {
+  StatusOr<Matrix> operator()(const EdgeMessageStep& op) {
     VICINAL_ASSIGN_OR_RETURN(std::vector<Edge> edges, Derive(graph_, op.adjacency));
-    TakeFeatures(graph_, edge_attr_, op.edge_width, op.adjacency, {}, edges);
+    if (op.edge_width > 0) TakeFeatures(graph_, edge_attr_, op.edge_width, op.adjacency, {}, edges);
     const int64_t w = step_->width;
-    Matrix out(graph_.num_nodes * w, 0.0);
+    Matrix out(graph_.num_nodes * w, 0.0), total(out.size(), 0.0);
     std::vector<int64_t> count(graph_.num_nodes, 0);
     for (const Edge& edge : edges) {
+      const std::vector<double> message = EdgeMessage(op, edge);
       const bool first = count[edge.target]++ == 0;
       for (int64_t c = 0; c < w; ++c) {
-        const double term = op.edge_weight == nullptr
-                                ? edge.features[c]
-                                : Product(op.edge_weight, c, edge.features) + At(op.edge_bias, c, 0.0);
-        Reduced(op.reduce, first, std::max(in(0)[edge.source * w + c] + term, 0.0), &out[edge.target * w + c]);
+        const int64_t at = edge.target * w + c;
+        const double share = op.softmax ? std::exp(op.temperature * message[c]) : 1.0;
+        total[at] += share;
+        Reduced(op.reduce, first, share * message[c], &out[at]);
       }
     }
+    for (size_t i = 0; op.softmax && i < out.size(); ++i) out[i] /= total[i] == 0.0 ? 1.0 : total[i];
     if (op.reduce == Reduce::kMean) Divide(count, w, out);
     return out;
   }
@@ -429,6 +433,32 @@ class StepRunner {
     for (int64_t c = 0; c < width(0); ++c) message.push_back(source[c] - target[c]);
     for (const EdgeConvOp& inner : op.nn)
       message = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(message)); }, inner);
+    return message;
+  }
+
+  // The same of an EdgeMessageStep, [width of the output].
+  std::vector<double> EdgeMessage(const EdgeMessageStep& op, const Edge& edge) const {
+    const int64_t w = step_->width, columns = width(0);
+    const double* const u = &in(0)[edge.source * columns];
+    std::vector<double> message(w, 0.0);
+    if (op.function == EdgeFunction::kMixture) {
+      std::vector<double> share = edge.features;
+      for (const EdgeConvOp& inner : op.nn)
+        share = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(share)); }, inner);
+      share.push_back(1.0);  // of a part beyond the coefficients
+      for (int64_t c = 0; c < columns; ++c) message[c % w] += share[c / w] * u[c];
+      return message;
+    }
+    const auto z = [&](int64_t c) {
+      double sum = u[c] + At(op.edge_bias, c, 0.0);
+      if (step_->inputs.size() > 1 && c < width(1)) sum += in(1)[edge.target * width(1) + c];
+      if (op.edge_weight != nullptr) return sum + Product(op.edge_weight, c, edge.features);
+      return op.edge_width > 0 ? sum + edge.features[c] : sum;
+    };
+    for (int64_t c = 0; c < w; ++c) {
+      message[c] = op.function == EdgeFunction::kGated ? Apply(op.gate, z(c)) * Apply(op.activation, z(w + c))
+                                                       : Apply(op.activation, z(c));
+    }
     return message;
   }
 

@@ -16,6 +16,10 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
+    if (problem.form == MessageForm::kGated)
+      return "no gated messages (CGConv, ResGatedGraphConv), which run on a CPU only";
+    if (problem.form == MessageForm::kMixture) return "no mixtures (NNConv, GMMConv), which run on a CPU only";
+    if (problem.softmax) return "no sums of messages weighted by a softmax (GENConv), which run on a CPU only";
     if (problem.edge_width > 0 && problem.num_layers > 0) return "features of edges only without a message network";
     if (Refusal refusal = WhyWidthUnsupported(problem.edge_width); !refusal.empty()) return refusal;
     if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {

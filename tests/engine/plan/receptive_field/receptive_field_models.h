@@ -47,6 +47,7 @@ struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
   std::function<ValueId(ModelMaker&)> layers;
+  bool cpu_only = false;  // no GPU kernel takes its messages
 };
 
 inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
@@ -110,6 +111,24 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
          const ValueId h = m.Linear(m.EdgeSum(0, Reduce::kSum, true), kEdgeFeatures, true);
          return m.Mix(m.EdgeSum(h, Reduce::kMax, false), 1.0, h, 1.5);
        }},
+      {"gated_messages", false,
+       [](ModelMaker& m) {
+         const ValueId h = m.GatedMessages(0, 12, Reduce::kSum, true, true);
+         return m.GatedMessages(h, 5, Reduce::kMax, false, false);
+       },
+       true},
+      {"softmax_messages", false,
+       [](ModelMaker& m) {
+         const ValueId h = m.SoftmaxMessages(m.Linear(0, 20, true), 1.0, true);
+         return m.SoftmaxMessages(m.Linear(h, 7, true), -0.5, false);
+       },
+       true},
+      {"mixed_messages", false,
+       [](ModelMaker& m) {
+         const ValueId h = m.MixedMessages(0, 12, Reduce::kMean, 6, true);
+         return m.MixedMessages(h, 5, Reduce::kSum, 0, false);
+       },
+       true},
       {"gat_edge_mean", false,
        [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
       {"gatv2_edge_number", false,

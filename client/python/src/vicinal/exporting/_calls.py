@@ -8,7 +8,7 @@ from typing import Any
 
 import torch.fx
 
-from vicinal.exporting._modules import WEIGHTED, Layer, reads_edge_features
+from vicinal.exporting._modules import WEIGHTED, Layer, edge_width_of, reads_edge_features
 from vicinal.exporting._result import Unsupported
 
 # Values of the trace that are not rows of nodes; "unknown": a parameter of forward that is a problem already.
@@ -39,15 +39,19 @@ def edge_inputs(layer: Layer, given: dict[str, Any], roles: dict[torch.fx.Node, 
     weighted, featured, unknown = ("edge_weight" in kinds.values(), "edge_attr" in kinds.values(), "unknown" in kinds.values())
     if weighted and layer.type not in WEIGHTED:
         raise Unsupported(f"{layer.type} with edge weights", f"edge weights are for {', '.join(WEIGHTED)}")
+    if layer.type == "GENConv" and not featured and not unknown:  # its features are optional, whatever it was made with
+        layer.args.pop("edge_dim")
+        layer.tensors = {name: tensor for name, tensor in layer.tensors.items() if not name.startswith("lin_edge.")}
     if featured and not reads_edge_features(layer) and layer.type != "GATConv":  # which ignores them without edge_dim
         as_weights = ("the data's edge_attr has one number per edge, which this layer takes as weights: export(..., edge_weight=\"edge_attr\"), "
                       "and upload_graph(..., edge_weight=data.edge_attr)")
         raise Unsupported(f"{layer.type} with features of edges", as_weights if edge_width == 1 and layer.type in WEIGHTED else
-                          "they are for GINEConv, and with edge_dim for GATConv, GATv2Conv and TransformerConv; weights are called edge_weight")
+                          "they are for GINEConv, NNConv, GMMConv and GENConv, with dim for CGConv, and with edge_dim for GATConv, GATv2Conv, "
+                          "TransformerConv and ResGatedGraphConv; weights are called edge_weight")
     if reads_edge_features(layer) and not featured and not unknown:
         raise Unsupported("reads features of edges, but is called without edge_attr", "pass edge_attr, as the data has it")
-    width = layer.args.get("edge_dim", edge_width)
-    if featured and width != edge_width and reads_edge_features(layer):
+    width = edge_width_of(layer)
+    if featured and width not in (None, edge_width) and reads_edge_features(layer):
         raise Unsupported(f"reads {width} features per edge, but the data's edge_attr has {edge_width}", "give it the data that it was trained on")
     strange = [value.name for name, value in given.items() if isinstance(value, torch.fx.Node) and name not in rows and kinds[name] not in ROLES]
     if strange:

@@ -32,7 +32,8 @@ def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 _SUMS = ("add", "sum", "mean", "max", "min")
 # Aggregations of those that do not only sum.
-_AGGREGATIONS = {"SAGEConv": (*_SUMS, "std", "var"), "GraphConv": _SUMS, "GINEConv": _SUMS, "EdgeConv": _SUMS, "GatedGraphConv": _SUMS}
+_AGGREGATIONS = {"SAGEConv": (*_SUMS, "std", "var"), "GraphConv": _SUMS, "GINEConv": _SUMS, "EdgeConv": _SUMS, "GatedGraphConv": _SUMS,
+                 "CGConv": _SUMS, "ResGatedGraphConv": _SUMS, "GMMConv": _SUMS, "NNConv": _SUMS, "GENConv": ("softmax", "powermean", *_SUMS)}
 
 
 def _edge_dim(conv: Any) -> dict[str, Any]:
@@ -56,7 +57,65 @@ def _gine(conv: Any) -> dict[str, Any]:
 
 
 def reads_edge_features(layer: Layer) -> bool:
-    return layer.type == "GINEConv" or "edge_dim" in layer.args
+    return layer.type in ("GINEConv", "GMMConv", "NNConv") or "edge_dim" in layer.args or layer.args.get("dim", 0) > 0
+
+
+def edge_width_of(layer: Layer) -> Optional[int]:
+    """Of the features that it reads; None: any."""
+    if layer.type == "NNConv":
+        return layer.args["nn"][0].get("args", {}).get("in_channels")
+    return layer.args.get("edge_dim", layer.args.get("dim"))
+
+
+def _cg(conv: Any) -> dict[str, Any]:
+    pair = conv.channels if isinstance(conv.channels, (tuple, list)) else (conv.channels, conv.channels)
+    if pair[0] != pair[1]:
+        raise Unsupported(f"channels={pair}: a bipartite layer", "graphs have one type of nodes: use one width")
+    return {"channels": pair[0], "dim": conv.dim, "aggr": conv.aggr, "batch_norm": conv.bn is not None, "bias": conv.lin_f.bias is not None}
+
+
+def _res_gated(conv: Any) -> dict[str, Any]:
+    return {**_edge_dim(conv), "out_channels": conv.out_channels, **_act(conv.act), "aggr": conv.aggr, "root_weight": bool(conv.root_weight),
+            "bias": conv.bias is not None}
+
+
+_MLP_NORMS = {"BatchNorm1d": "batch", "LayerNorm": "layer"}
+
+
+def _gen_aggregation(conv: Any) -> dict[str, Any]:
+    module = conv.aggr_module
+    if conv.aggr == "softmax":
+        if module.channels != 1:
+            raise Unsupported(f"aggr_kwargs: channels={module.channels}", "one temperature for all columns: leave aggr_kwargs out")
+        return {"aggr": "softmax", **({"learn_t": True} if module.learn else {"t": float(module.t)})}
+    if conv.aggr == "powermean" and (module.learn or module.p != 1):
+        raise Unsupported("a power mean of another power than 1, or of a learned one", "train with aggr='softmax', or with p=1")
+    return {"aggr": conv.aggr}
+
+
+def _gen(conv: Any) -> dict[str, Any]:
+    """`edge_dim` is what the features would be if the layer is called with some (edge_inputs)."""
+    edge, linears = getattr(conv, "lin_edge", None), [part for part in conv.mlp if type(part).__name__ == "Linear"]
+    norms = {type(part).__name__ for part in conv.mlp} - {"Linear", "ReLU", "Dropout"}
+    if len(norms) > 1 or not norms <= _MLP_NORMS.keys():
+        raise Unsupported(f"an mlp with {', '.join(sorted(norms))}", "train with norm 'batch', 'layer' or None")
+    return {**_gen_aggregation(conv), "out_channels": conv.out_channels, "edge_dim": edge.weight.shape[1] if edge is not None else conv.out_channels,
+            "msg_norm": hasattr(conv, "msg_norm"), "norm": _MLP_NORMS[norms.pop()] if norms else None, "num_layers": len(linears),
+            "expansion": linears[0].weight.shape[0] // conv.out_channels, "eps": conv.eps, "bias": linears[0].bias is not None}
+
+
+def _gmm(conv: Any) -> dict[str, Any]:
+    if conv.separate_gaussians:
+        raise Unsupported("separate_gaussians=True", "train with separate_gaussians=False")
+    return {"out_channels": conv.out_channels, "dim": conv.dim, "kernel_size": conv.kernel_size, "aggr": conv.aggr, "bias": conv.bias is not None}
+
+
+def _nn(conv: Any) -> dict[str, Any]:
+    """The first Linear states how many features an edge has."""
+    layers = nested(conv.nn)
+    if layers and layers[0]["type"] == "Linear":
+        layers[0]["args"]["in_channels"] = own_tensors(conv)[f"nn.{layers[0]['prefix']}weight"].shape[1]
+    return {"out_channels": conv.out_channels, "nn": layers, "aggr": conv.aggr, "root_weight": bool(conv.root_weight), "bias": conv.bias is not None}
 
 
 def _attention(conv: Any) -> dict[str, Any]:
@@ -105,6 +164,7 @@ _CONVOLUTIONS = {
     "GraphConv": lambda c: {"out_channels": c.out_channels, "aggr": c.aggr, "bias": c.lin_rel.bias is not None},
     "GINConv": lambda c: {"nn": nested(c.nn), "eps": float(c.initial_eps), "train_eps": isinstance(c.eps, torch.nn.Parameter)},
     "GINEConv": _gine,
+    "CGConv": _cg, "ResGatedGraphConv": _res_gated, "GENConv": _gen, "GMMConv": _gmm, "NNConv": _nn,
     "GATConv": _attention,
     "GATv2Conv": lambda c: {**_attention(c), "share_weights": c.share_weights},
     "TransformerConv": _transformer,
