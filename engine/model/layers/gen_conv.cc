@@ -56,7 +56,7 @@ StatusOr<ValueId> Fitted(const LayerContext& context, const std::string& name, i
   return context.steps.Emit(std::move(linear), {context.input()}, out);
 }
 
-StatusOr<ValueId> Messages(const LayerContext& context, int64_t out) {
+StatusOr<ValueId> GenMessages(const LayerContext& context, int64_t out) {
   EdgeMessageStep step;
   VICINAL_RETURN_IF_ERROR(ReadAggregation(context, &step));
   VICINAL_ASSIGN_OR_RETURN(ValueId source, Fitted(context, "lin_src", out));
@@ -122,7 +122,7 @@ StatusOr<ValueId> LowerGen(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t out = args.Int("out_channels");
-  VICINAL_ASSIGN_OR_RETURN(ValueId value, Messages(context, out));
+  VICINAL_ASSIGN_OR_RETURN(ValueId value, GenMessages(context, out));
   if (args.Bool("msg_norm")) {
     VICINAL_ASSIGN_OR_RETURN(
         value, LowerLayer(PartOf(context, "MessageNorm", "msg_norm.", Json::object()), {context.input(), value},

@@ -62,7 +62,7 @@ int LayersOf(const std::vector<EdgeConvOp>& ops) {
   return count;
 }
 
-StatusOr<ValueId> Messages(const LayerContext& context, int64_t out) {
+StatusOr<ValueId> NnMessages(const LayerContext& context, int64_t out) {
   const int64_t in = context.input_width();
   EdgeMessageStep step;
   step.reduce = context.args.Aggr();
@@ -98,7 +98,7 @@ StatusOr<ValueId> LowerNn(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t out = args.Int("out_channels");
-  VICINAL_ASSIGN_OR_RETURN(ValueId value, Messages(context, out));
+  VICINAL_ASSIGN_OR_RETURN(ValueId value, NnMessages(context, out));
   if (args.Bool("root_weight")) {
     VICINAL_ASSIGN_OR_RETURN(WeightRef root, context.Tensor("lin.weight", {out, context.input_width()}));
     value = context.steps.Emit(AddStep{},

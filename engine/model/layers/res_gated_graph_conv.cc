@@ -44,7 +44,7 @@ WeightRef EdgeWeight(const LayerContext& context, const Linears& linears, int64_
   });
 }
 
-StatusOr<ValueId> Messages(const LayerContext& context, int64_t out) {
+StatusOr<ValueId> GatedMessages(const LayerContext& context, int64_t out) {
   const int64_t in = context.input_width(), features = EdgeDim(context);
   EdgeMessageStep step;
   step.reduce = context.args.Aggr();
@@ -65,7 +65,7 @@ StatusOr<ValueId> LowerResGated(const LayerContext& context) {
   const Arguments& args = context.args;
   VICINAL_RETURN_IF_ERROR(context.CheckInChannels("in_channels"));
   const int64_t out = args.Int("out_channels");
-  VICINAL_ASSIGN_OR_RETURN(ValueId value, Messages(context, out));
+  VICINAL_ASSIGN_OR_RETURN(ValueId value, GatedMessages(context, out));
   if (args.Bool("root_weight")) {
     VICINAL_ASSIGN_OR_RETURN(WeightRef skip, context.Tensor("lin_skip.weight", {out, context.input_width()}));
     const ValueId root = context.steps.Emit(LinearStep{skip, nullptr}, {context.input()}, out);
