@@ -15,10 +15,8 @@ using testing::LoadOrFail;
 using testing::NamesOfSteps;
 using testing::SafetensorsBuilder;
 
-// A model of one layer "c" over 3 features.
-std::string OfOneLayer(const std::string& type, const std::string& args) {
-  return R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": ")" + type +
-         R"(", "args": {)" + args + "}}]}";
+std::string OfThreeFeatures(const std::string& type, const std::string& args) {
+  return testing::OfOneLayer(type, args, 3);
 }
 
 constexpr char kOneLinear[] = R"("nn": [{"type": "Linear", "args": {"out_channels": 2}}])";
@@ -28,7 +26,8 @@ SafetensorsBuilder GineNnWeights() {
 }
 
 TEST(GineConvTest, FeaturesAreMultipliedWithEdgeDimAlone) {
-  const auto same = LoadOrFail(OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "eps": 0.5)"), GineNnWeights());
+  const auto same =
+      LoadOrFail(OfThreeFeatures("GINEConv", std::string(kOneLinear) + R"(, "eps": 0.5)"), GineNnWeights());
   EXPECT_THAT(NamesOfSteps(*same), ElementsAre("edge_message", "add", "linear"));
   EXPECT_EQ(same->edge_feature_width, 3);
   const auto& plain = std::get<EdgeMessageStep>(same->steps[0].op);
@@ -39,7 +38,7 @@ TEST(GineConvTest, FeaturesAreMultipliedWithEdgeDimAlone) {
   EXPECT_THAT(same->steps[1].inputs, ElementsAre(1, 0));
   EXPECT_EQ(std::get<AddStep>(same->steps[1].op).b_scale, 1.5);
   const auto wide = LoadOrFail(
-      OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 7, "train_eps": true, "aggr": "mean")"),
+      OfThreeFeatures("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 7, "train_eps": true, "aggr": "mean")"),
       GineNnWeights().AddRamp("c.lin.weight", {3, 7}).AddRamp("c.lin.bias", {3}).AddRamp("c.eps", {1}));
   EXPECT_EQ(wide->edge_feature_width, 7);
   const auto& product = std::get<EdgeMessageStep>(wide->steps[0].op);
@@ -49,12 +48,12 @@ TEST(GineConvTest, FeaturesAreMultipliedWithEdgeDimAlone) {
 }
 
 TEST(GineConvTest, RefusesArguments) {
-  ExpectRefused(OfOneLayer("GINEConv", ""), "BAD_ARCHITECTURE", "layers[0].args.nn", "needs the argument 'nn'");
-  ExpectRefused(OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 0)"), "BAD_ARCHITECTURE",
+  ExpectRefused(OfThreeFeatures("GINEConv", ""), "BAD_ARCHITECTURE", "layers[0].args.nn", "needs the argument 'nn'");
+  ExpectRefused(OfThreeFeatures("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 0)"), "BAD_ARCHITECTURE",
                 "layers[0].args.edge_dim", "within 1 and");
-  ExpectRefused(OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 4)"), "TENSOR_MISSING",
+  ExpectRefused(OfThreeFeatures("GINEConv", std::string(kOneLinear) + R"(, "edge_dim": 4)"), "TENSOR_MISSING",
                 "c.lin.weight", "'c.lin.weight' [3, 4]");
-  ExpectRefused(OfOneLayer("GINEConv", std::string(kOneLinear) + R"(, "aggr": "median")"), "UNSUPPORTED_ARGUMENT",
+  ExpectRefused(OfThreeFeatures("GINEConv", std::string(kOneLinear) + R"(, "aggr": "median")"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.aggr", "median");
 }
 
@@ -79,33 +78,34 @@ const AttentionStep& AttentionOf(const Model& model) {
 
 TEST(GatConvEdgeTest, EdgeDimAndFillValue) {
   const auto mean =
-      LoadOrFail(OfOneLayer("GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5)"), GatEdgeWeights());
+      LoadOrFail(OfThreeFeatures("GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5)"), GatEdgeWeights());
   EXPECT_EQ(mean->edge_feature_width, 5);
   const AttentionStep& step = AttentionOf(*mean);
   EXPECT_EQ(step.edge_width, 5);
   EXPECT_THAT(step.edge_weight->shape, ElementsAre(4, 5));
   EXPECT_THAT(step.att_edge->shape, ElementsAre(4));
   EXPECT_EQ(step.loop_features, LoopFeatures());
-  const auto number = LoadOrFail(
-      OfOneLayer("GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5, "fill_value": -0.5)"), GatEdgeWeights());
+  const auto number =
+      LoadOrFail(OfThreeFeatures("GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5, "fill_value": -0.5)"),
+                 GatEdgeWeights());
   EXPECT_EQ(AttentionOf(*number).loop_features, (LoopFeatures{false, -0.5f}));
 }
 
 TEST(GatConvEdgeTest, RefusesFillValues) {
   for (const char* fill : {"\"max\"", "[1, 2]", "null", "1e300"}) {
-    ExpectRefused(
-        OfOneLayer("GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5, "fill_value": )" + std::string(fill)),
-        GatEdgeWeights().Build(), "UNSUPPORTED_ARGUMENT", "layers[0].args.fill_value", "supported: \"mean\"");
+    ExpectRefused(OfThreeFeatures(
+                      "GATConv", R"("out_channels": 2, "heads": 2, "edge_dim": 5, "fill_value": )" + std::string(fill)),
+                  GatEdgeWeights().Build(), "UNSUPPORTED_ARGUMENT", "layers[0].args.fill_value", "supported: \"mean\"");
   }
 }
 
 TEST(GatV2ConvEdgeTest, EdgeDim) {
-  const auto model =
-      LoadOrFail(OfOneLayer("GATv2Conv", R"("out_channels": 2, "edge_dim": 5, "bias": false, "share_weights": true)"),
-                 SafetensorsBuilder()
-                     .AddRamp("c.att", {1, 1, 2})
-                     .AddRamp("c.lin_l.weight", {2, 3})
-                     .AddRamp("c.lin_edge.weight", {2, 5}));
+  const auto model = LoadOrFail(
+      OfThreeFeatures("GATv2Conv", R"("out_channels": 2, "edge_dim": 5, "bias": false, "share_weights": true)"),
+      SafetensorsBuilder()
+          .AddRamp("c.att", {1, 1, 2})
+          .AddRamp("c.lin_l.weight", {2, 3})
+          .AddRamp("c.lin_edge.weight", {2, 5}));
   EXPECT_EQ(AttentionOf(*model).edge_width, 5);
   EXPECT_EQ(AttentionOf(*model).att_edge, nullptr);
 }
@@ -114,8 +114,9 @@ TEST(TransformerConvEdgeTest, EdgeDim) {
   SafetensorsBuilder weights;
   for (const char* name : {"lin_key", "lin_query", "lin_value", "lin_skip"})
     weights.AddRamp(std::string("c.") + name + ".weight", {2, 3});
-  const auto model = LoadOrFail(OfOneLayer("TransformerConv", R"("out_channels": 2, "edge_dim": 5, "bias": false)"),
-                                weights.AddRamp("c.lin_edge.weight", {2, 5}));
+  const auto model =
+      LoadOrFail(OfThreeFeatures("TransformerConv", R"("out_channels": 2, "edge_dim": 5, "bias": false)"),
+                 weights.AddRamp("c.lin_edge.weight", {2, 5}));
   EXPECT_EQ(AttentionOf(*model).edge_width, 5);
   EXPECT_EQ(model->edge_feature_width, 5);
 }

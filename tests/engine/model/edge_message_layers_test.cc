@@ -18,10 +18,8 @@ using testing::LoadOrFail;
 using testing::NamesOfSteps;
 using testing::SafetensorsBuilder;
 
-// A model of one layer "c" over `width` features.
-std::string OfOneLayer(const std::string& type, const std::string& args, int width = 2) {
-  return R"({"format": "vicinal.model/1", "in_channels": )" + std::to_string(width) +
-         R"(, "layers": [{"name": "c", "type": ")" + type + R"(", "args": {)" + args + "}}]}";
+std::string OfOneMessageLayer(const std::string& type, const std::string& args, int width = 2) {
+  return testing::OfOneLayer(type, args, width);
 }
 
 const EdgeMessageStep& MessagesOf(const Model& model) {
@@ -37,11 +35,11 @@ const LinearStep& LinearOf(const Model& model, size_t step) { return std::get<Li
 
 // Elements of a ramp are its first one and multiples of a step, so that they tell where they stood.
 TEST(CgConvTest, ColumnsOfTargetSourceAndFeatures) {
-  const auto model = LoadOrFail(OfOneLayer("CGConv", R"("dim": 1)"), SafetensorsBuilder()
-                                                                         .AddRamp("c.lin_f.weight", {2, 5})
-                                                                         .AddRamp("c.lin_f.bias", {2})
-                                                                         .AddRamp("c.lin_s.weight", {2, 5})
-                                                                         .AddRamp("c.lin_s.bias", {2}));
+  const auto model = LoadOrFail(OfOneMessageLayer("CGConv", R"("dim": 1)"), SafetensorsBuilder()
+                                                                                .AddRamp("c.lin_f.weight", {2, 5})
+                                                                                .AddRamp("c.lin_f.bias", {2})
+                                                                                .AddRamp("c.lin_s.weight", {2, 5})
+                                                                                .AddRamp("c.lin_s.bias", {2}));
   EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "linear", "edge_message", "add"));
   EXPECT_EQ(model->edge_feature_width, 1);
   const std::vector<float>& whole = LinearOf(*model, 0).weight->values;
@@ -61,7 +59,7 @@ TEST(CgConvTest, ColumnsOfTargetSourceAndFeatures) {
 }
 
 TEST(CgConvTest, WithoutFeaturesAndWithBatchNorm) {
-  const auto model = LoadOrFail(OfOneLayer("CGConv", R"("bias": false, "batch_norm": true, "aggr": "mean")"),
+  const auto model = LoadOrFail(OfOneMessageLayer("CGConv", R"("bias": false, "batch_norm": true, "aggr": "mean")"),
                                 SafetensorsBuilder()
                                     .AddRamp("c.lin_f.weight", {2, 4})
                                     .AddRamp("c.lin_s.weight", {2, 4})
@@ -76,10 +74,11 @@ TEST(CgConvTest, WithoutFeaturesAndWithBatchNorm) {
 }
 
 TEST(CgConvTest, RefusesArguments) {
-  ExpectRefused(OfOneLayer("CGConv", R"("channels": 3)"), "BAD_ARCHITECTURE", "layers[0].args.channels", "3");
-  ExpectRefused(OfOneLayer("CGConv", R"("dim": -1)"), "BAD_ARCHITECTURE", "layers[0].args.dim", "within 0 and");
-  ExpectRefused(OfOneLayer("CGConv", R"("aggr": "median")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr", "median");
-  ExpectRefused(OfOneLayer("CGConv", R"("dim": 3)"), "TENSOR_MISSING", "c.lin_f.weight", "[2, 7]");
+  ExpectRefused(OfOneMessageLayer("CGConv", R"("channels": 3)"), "BAD_ARCHITECTURE", "layers[0].args.channels", "3");
+  ExpectRefused(OfOneMessageLayer("CGConv", R"("dim": -1)"), "BAD_ARCHITECTURE", "layers[0].args.dim", "within 0 and");
+  ExpectRefused(OfOneMessageLayer("CGConv", R"("aggr": "median")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr",
+                "median");
+  ExpectRefused(OfOneMessageLayer("CGConv", R"("dim": 3)"), "TENSOR_MISSING", "c.lin_f.weight", "[2, 7]");
 }
 
 SafetensorsBuilder ResGatedWeights(int64_t in, int64_t out) {
@@ -92,7 +91,7 @@ SafetensorsBuilder ResGatedWeights(int64_t in, int64_t out) {
 }
 
 TEST(ResGatedGraphConvTest, KeysAreOfTheGateAlone) {
-  const auto plain = LoadOrFail(OfOneLayer("ResGatedGraphConv", R"("out_channels": 3)"),
+  const auto plain = LoadOrFail(OfOneMessageLayer("ResGatedGraphConv", R"("out_channels": 3)"),
                                 ResGatedWeights(2, 3).AddRamp("c.lin_skip.weight", {3, 2}).AddRamp("c.bias", {3}));
   EXPECT_THAT(NamesOfSteps(*plain), ElementsAre("linear", "linear", "edge_message", "linear", "add", "bias"));
   EXPECT_THAT(LinearOf(*plain, 0).weight->shape, ElementsAre(3, 2));
@@ -101,10 +100,10 @@ TEST(ResGatedGraphConvTest, KeysAreOfTheGateAlone) {
   EXPECT_EQ(MessagesOf(*plain).gate.kind, ActivationKind::kSigmoid);
   EXPECT_EQ(MessagesOf(*plain).activation.kind, ActivationKind::kNone);
   EXPECT_EQ(plain->edge_feature_width, 0);
-  const auto featured =
-      LoadOrFail(OfOneLayer("ResGatedGraphConv",
-                            R"("out_channels": 1, "edge_dim": 2, "root_weight": false, "bias": false, "act": "relu")"),
-                 ResGatedWeights(4, 1));
+  const auto featured = LoadOrFail(
+      OfOneMessageLayer("ResGatedGraphConv",
+                        R"("out_channels": 1, "edge_dim": 2, "root_weight": false, "bias": false, "act": "relu")"),
+      ResGatedWeights(4, 1));
   EXPECT_THAT(NamesOfSteps(*featured), ElementsAre("linear", "linear", "edge_message"));
   EXPECT_EQ(MessagesOf(*featured).gate.kind, ActivationKind::kRelu);
   // Key's and query's columns of the features, added up, then value's: all three weights are the same ramp.
@@ -116,18 +115,20 @@ TEST(ResGatedGraphConvTest, KeysAreOfTheGateAlone) {
 }
 
 TEST(ResGatedGraphConvTest, RefusesArguments) {
-  ExpectRefused(OfOneLayer("ResGatedGraphConv", R"("out_channels": 3, "act": "prelu")"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.act", "PReLU");
-  ExpectRefused(OfOneLayer("ResGatedGraphConv", R"("out_channels": 3, "act": "selu")"), "UNSUPPORTED_ARGUMENT",
+  ExpectRefused(OfOneMessageLayer("ResGatedGraphConv", R"("out_channels": 3, "act": "prelu")"), "UNSUPPORTED_ARGUMENT",
+                "layers[0].args.act", "'prelu', which is not supported");
+  ExpectRefused(OfOneMessageLayer("ResGatedGraphConv", R"("out_channels": 3, "act": "selu")"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.act", "SELU");
-  ExpectRefused(OfOneLayer("ResGatedGraphConv", ""), "BAD_ARCHITECTURE", "layers[0].args.out_channels", "out_channels");
+  ExpectRefused(OfOneMessageLayer("ResGatedGraphConv", ""), "BAD_ARCHITECTURE", "layers[0].args.out_channels",
+                "out_channels");
 }
 
 constexpr char kPlainMlp[] = R"("num_layers": 1, "norm": null)";
 
 TEST(GenConvTest, AggregationsOfMessages) {
-  const auto softmax = LoadOrFail(OfOneLayer("GENConv", std::string(R"("out_channels": 2, "t": 0.5, )") + kPlainMlp),
-                                  SafetensorsBuilder().AddRamp("c.mlp.0.weight", {2, 2}));
+  const auto softmax =
+      LoadOrFail(OfOneMessageLayer("GENConv", std::string(R"("out_channels": 2, "t": 0.5, )") + kPlainMlp),
+                 SafetensorsBuilder().AddRamp("c.mlp.0.weight", {2, 2}));
   EXPECT_THAT(NamesOfSteps(*softmax), ElementsAre("bias", "edge_message", "add", "linear"));
   EXPECT_TRUE(MessagesOf(*softmax).softmax);
   EXPECT_EQ(MessagesOf(*softmax).temperature, 0.5);
@@ -135,7 +136,7 @@ TEST(GenConvTest, AggregationsOfMessages) {
             (Activation{ActivationKind::kClamp, 1e-7f, std::numeric_limits<float>::infinity()}));
   EXPECT_THAT(std::get<BiasStep>(softmax->steps[0].op).bias->values, Each(1e-7f));
   const auto mean =
-      LoadOrFail(OfOneLayer("GENConv", std::string(R"("out_channels": 2, "aggr": "power", )") + kPlainMlp),
+      LoadOrFail(OfOneMessageLayer("GENConv", std::string(R"("out_channels": 2, "aggr": "power", )") + kPlainMlp),
                  SafetensorsBuilder().AddRamp("c.mlp.0.weight", {2, 2}));
   EXPECT_THAT(NamesOfSteps(*mean), ElementsAre("bias", "activation", "propagate", "add", "linear"));
   EXPECT_EQ(std::get<PropagateStep>(mean->steps[2].op).reduce, Reduce::kMean);
@@ -143,8 +144,8 @@ TEST(GenConvTest, AggregationsOfMessages) {
 
 TEST(GenConvTest, ProductsWhereWidthsDiffer) {
   const auto model = LoadOrFail(
-      OfOneLayer("GENConv",
-                 std::string(R"("out_channels": 3, "edge_dim": 4, "learn_t": true, "bias": true, )") + kPlainMlp),
+      OfOneMessageLayer(
+          "GENConv", std::string(R"("out_channels": 3, "edge_dim": 4, "learn_t": true, "bias": true, )") + kPlainMlp),
       SafetensorsBuilder()
           .AddRamp("c.lin_src.weight", {3, 2})
           .AddRamp("c.lin_src.bias", {3})
@@ -158,31 +159,31 @@ TEST(GenConvTest, ProductsWhereWidthsDiffer) {
   EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "bias", "edge_message", "linear", "add", "linear"));
   EXPECT_EQ(model->edge_feature_width, 4);
   EXPECT_THAT(MessagesOf(*model).edge_weight->shape, ElementsAre(3, 4));
-  const auto same =
-      LoadOrFail(OfOneLayer("GENConv", std::string(R"("out_channels": 2, "edge_dim": 2, "aggr": "max", )") + kPlainMlp),
-                 SafetensorsBuilder().AddRamp("c.mlp.0.weight", {2, 2}));
+  const auto same = LoadOrFail(
+      OfOneMessageLayer("GENConv", std::string(R"("out_channels": 2, "edge_dim": 2, "aggr": "max", )") + kPlainMlp),
+      SafetensorsBuilder().AddRamp("c.mlp.0.weight", {2, 2}));
   EXPECT_EQ(MessagesOf(*same).edge_weight, nullptr);
   EXPECT_EQ(MessagesOf(*same).edge_width, 2);
   EXPECT_EQ(MessagesOf(*same).reduce, Reduce::kMax);
 }
 
 TEST(GenConvTest, RefusesArguments) {
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "aggr": "powermean", "p": 2)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.p", "supported: 1");
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "aggr": "power", "learn_p": true)"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.learn_p", "learned");
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "norm": "instance")"), "UNSUPPORTED_ARGUMENT",
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "aggr": "powermean", "p": 2)"),
+                "UNSUPPORTED_ARGUMENT", "layers[0].args.p", "supported: p 1");
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "aggr": "power", "learn_p": true)"),
+                "UNSUPPORTED_ARGUMENT", "layers[0].args.learn_p", "learned");
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "norm": "instance")"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.norm", "supported: \"batch\"");
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "aggr": "std")"), "UNSUPPORTED_ARGUMENT",
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "aggr": "std")"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.aggr", "softmax");
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "aggr": ["max", "mean"])"), "BAD_ARCHITECTURE",
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "aggr": ["max", "mean"])"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.aggr", "aggr");
-  ExpectRefused(OfOneLayer("GENConv", R"("out_channels": 2, "aggr_kwargs": {"channels": 2})"), "UNSUPPORTED_ARGUMENT",
-                "layers[0].args.aggr_kwargs", "aggr_kwargs");
+  ExpectRefused(OfOneMessageLayer("GENConv", R"("out_channels": 2, "aggr_kwargs": {"channels": 2})"),
+                "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr_kwargs", "aggr_kwargs");
 }
 
 TEST(GmmConvTest, GaussiansAreANetworkOfTheFeatures) {
-  const auto model = LoadOrFail(OfOneLayer("GMMConv", R"("out_channels": 3, "dim": 2, "kernel_size": 2)"),
+  const auto model = LoadOrFail(OfOneMessageLayer("GMMConv", R"("out_channels": 3, "dim": 2, "kernel_size": 2)"),
                                 SafetensorsBuilder()
                                     .AddRamp("c.g", {2, 6})
                                     .AddRamp("c.mu", {2, 2})
@@ -201,12 +202,12 @@ TEST(GmmConvTest, GaussiansAreANetworkOfTheFeatures) {
 
 TEST(GmmConvTest, RefusesArguments) {
   const std::string given = R"("out_channels": 3, "dim": 2, "kernel_size": 2)";
-  ExpectRefused(OfOneLayer("GMMConv", given + R"(, "separate_gaussians": true)"), "UNSUPPORTED_ARGUMENT",
+  ExpectRefused(OfOneMessageLayer("GMMConv", given + R"(, "separate_gaussians": true)"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.separate_gaussians", "separate_gaussians=False");
-  ExpectRefused(OfOneLayer("GMMConv", R"("out_channels": 3, "kernel_size": 2)"), "BAD_ARCHITECTURE",
+  ExpectRefused(OfOneMessageLayer("GMMConv", R"("out_channels": 3, "kernel_size": 2)"), "BAD_ARCHITECTURE",
                 "layers[0].args.dim", "dim");
-  ExpectRefused(OfOneLayer("GMMConv", R"("out_channels": 16777216, "dim": 2, "kernel_size": 2)"), "BAD_ARCHITECTURE",
-                "layers[0].args.kernel_size", "16777216");
+  ExpectRefused(OfOneMessageLayer("GMMConv", R"("out_channels": 16777216, "dim": 2, "kernel_size": 2)"),
+                "BAD_ARCHITECTURE", "layers[0].args.kernel_size", "16777216");
 }
 
 // nn of a document: a hidden layer of 3, then in * out numbers.
@@ -217,13 +218,13 @@ std::string NnArgs(const std::string& last, const std::string& first = R"("in_ch
 
 TEST(NnConvTest, TheLastLinearIsMultipliedPerNode) {
   const auto model =
-      LoadOrFail(OfOneLayer("NNConv", NnArgs(R"("out_channels": 4)")), SafetensorsBuilder()
-                                                                           .AddRamp("c.nn.0.weight", {3, 4})
-                                                                           .AddRamp("c.nn.0.bias", {3})
-                                                                           .AddRamp("c.nn.2.weight", {4, 3})
-                                                                           .AddRamp("c.nn.2.bias", {4})
-                                                                           .AddRamp("c.lin.weight", {2, 2})
-                                                                           .AddRamp("c.bias", {2}));
+      LoadOrFail(OfOneMessageLayer("NNConv", NnArgs(R"("out_channels": 4)")), SafetensorsBuilder()
+                                                                                  .AddRamp("c.nn.0.weight", {3, 4})
+                                                                                  .AddRamp("c.nn.0.bias", {3})
+                                                                                  .AddRamp("c.nn.2.weight", {4, 3})
+                                                                                  .AddRamp("c.nn.2.bias", {4})
+                                                                                  .AddRamp("c.lin.weight", {2, 2})
+                                                                                  .AddRamp("c.bias", {2}));
   EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "edge_message", "linear", "add", "bias"));
   EXPECT_THAT(LinearOf(*model, 0).weight->shape, ElementsAre((3 + 1) * 2, 2));
   EXPECT_EQ(MessagesOf(*model).nn.size(), 2u);
@@ -232,17 +233,17 @@ TEST(NnConvTest, TheLastLinearIsMultipliedPerNode) {
 }
 
 TEST(NnConvTest, RefusesNetworks) {
-  ExpectRefused(OfOneLayer("NNConv", NnArgs(R"("out_channels": 4)", "")), "BAD_ARCHITECTURE", "layers[0].args.nn[0]",
-                "states in_channels");
+  ExpectRefused(OfOneMessageLayer("NNConv", NnArgs(R"("out_channels": 4)", "")), "BAD_ARCHITECTURE",
+                "layers[0].args.nn[0]", "states in_channels");
   const std::string weights = SafetensorsBuilder()
                                   .AddRamp("c.nn.0.weight", {3, 4})
                                   .AddRamp("c.nn.0.bias", {3})
                                   .AddRamp("c.nn.2.weight", {5, 3})
                                   .AddRamp("c.nn.2.bias", {5})
                                   .Build();
-  ExpectRefused(OfOneLayer("NNConv", NnArgs(R"("out_channels": 5)")), weights, "BAD_ARCHITECTURE", "layers[0].args.nn",
-                "4 numbers; it gives 5");
-  ExpectRefused(OfOneLayer("NNConv", R"("out_channels": 2, "nn": [{"type": "Linear", "args": {"in_channels": 4,
+  ExpectRefused(OfOneMessageLayer("NNConv", NnArgs(R"("out_channels": 5)")), weights, "BAD_ARCHITECTURE",
+                "layers[0].args.nn", "4 numbers; it gives 5");
+  ExpectRefused(OfOneMessageLayer("NNConv", R"("out_channels": 2, "nn": [{"type": "Linear", "args": {"in_channels": 4,
                            "out_channels": 3}}, {"type": "ReLU"}])"),
                 weights, "UNSUPPORTED_ARGUMENT", "layers[0].args.nn", "does not end with a Linear");
 }

@@ -183,7 +183,7 @@ TEST(LoadModelTest, RefusesBadLayers) {
 }
 
 TEST(LoadModelTest, RefusesLayersItDoesNotHaveByName) {
-  for (const char* type : {"PNAConv", "CGConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
+  for (const char* type : {"PNAConv", "SplineConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
     ExpectBadLayers(std::string(R"({"name": "conv1", "type": ")") + type + R"("})", "layers[0].type",
                     std::string("'") + type + "' is not supported");
   }

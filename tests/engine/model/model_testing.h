@@ -24,6 +24,12 @@ inline std::shared_ptr<const Model> LoadOrFail(const std::string& architecture,
   return model.ok() ? *model : nullptr;
 }
 
+// A model of one layer "c" over `width` features.
+inline std::string OfOneLayer(const std::string& type, const std::string& args, int width) {
+  return R"({"format": "vicinal.model/1", "in_channels": )" + std::to_string(width) +
+         R"(, "layers": [{"name": "c", "type": ")" + type + R"(", "args": {)" + args + "}}]}";
+}
+
 inline std::vector<std::string> NamesOfSteps(const Model& model) {
   std::vector<std::string> names;
   for (const Step& step : model.steps) names.push_back(StepName(step.op));
