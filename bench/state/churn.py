@@ -7,9 +7,10 @@ stay in the state directory that belongs to nothing.
 
 The server ends every --restart_minutes, by turns with SIGTERM and SIGKILL. Memory and descriptors are sampled each second,
 and a line is fitted to the second half of each life: to all memory, and to what the server does not account for
-(vicinal_memory_bytes), which does not vary with the graphs that happen to be there. In the end the server is left alone until
-the directory has what it lists and nothing else, or --settle_seconds are over: replaced versions go a minute or two after they
-were replaced, their files a minute or two later, and both later after a start."""
+(vicinal_memory_bytes), which varies little with the graphs that happen to be there. Lives of less than ten minutes say nothing
+about memory: answers of uploads are kept for five. In the end the server is left alone until the directory has what it lists
+and nothing else, or --settle_seconds are over: replaced versions go a minute or two after they were replaced, their files a
+minute or two later, and both later after a start."""
 
 import json
 import os
@@ -73,18 +74,29 @@ class Churn:
                 self.step(client)
 
 
+def slope(hours, values):
+    """Of a line fitted to the values, per hour, and its standard error. Samples of one minute are not independent: what they
+    measure goes up and down with the graphs that are there. So the line is fitted to the means of minutes."""
+    minutes = np.floor(60 * (hours - hours[0])).astype(int)
+    x, y = (np.array([kind[minutes == minute].mean() for minute in np.unique(minutes)]) for kind in (hours, values))
+    if len(x) < 4:
+        return [None, None]
+    fit, covariance = np.polyfit(x, y, 1, cov=True)
+    return [round(float(fit[0]), 1), round(float(covariance[0, 0] ** 0.5), 1)]
+
+
 def trend(samples):
-    """Slopes per hour of a line fitted to the second half of a life, and what was there at its end."""
-    half = np.array(samples[len(samples) // 2:], float)
-    hours, rss, accounted, descriptors = half[:, 0] / 3600, half[:, 1] / 2**20, half[:, 2] / 2**20, half[:, 3]
-
-    def slope(values):
-        return round(float(np.polyfit(hours, values, 1)[0]), 1)
-
-    return {"seconds": round(samples[-1][0]), "rss_mib": round(rss[-1], 1), "rss_most_mib": round(max(rss), 1),
-            "accounted_mib": round(accounted[-1], 1), "rss_slope_mib_per_hour": slope(rss),
-            "unaccounted_slope_mib_per_hour": slope(rss - accounted), "descriptors": int(descriptors[-1]),
-            "descriptors_most": int(max(descriptors)), "descriptors_slope_per_hour": slope(descriptors)}
+    """Slopes per hour of the second half of a life with their standard errors, what was there at its end, and what was not
+    accounted for in each five minutes of the life, on average."""
+    rows = np.array(samples, float)
+    hours, rss, unaccounted, descriptors = rows[:, 0] / 3600, rows[:, 1] / 2**20, (rows[:, 1] - rows[:, 2]) / 2**20, rows[:, 3]
+    half, parts = slice(len(rows) // 2, None), (rows[:, 0] // 300).astype(int)
+    return {"seconds": round(rows[-1, 0]), "rss_mib": round(rss[-1], 1), "rss_most_mib": round(max(rss), 1),
+            "accounted_mib": round(rss[-1] - unaccounted[-1], 1), "rss_slope_mib_per_hour": slope(hours[half], rss[half]),
+            "unaccounted_slope_mib_per_hour": slope(hours[half], unaccounted[half]),
+            "unaccounted_mib_from_minute": {5 * int(part): round(float(unaccounted[parts == part].mean()), 1) for part in np.unique(parts)},
+            "descriptors": int(descriptors[-1]), "descriptors_most": int(max(descriptors)),
+            "descriptors_slope_per_hour": slope(hours[half], descriptors[half])}
 
 
 def inspect(options, state):
@@ -111,12 +123,12 @@ def settle(options, state, client):
 def main():
     parser = common.parser(__doc__, "state_churn_cpu")
     parser.add_argument("--minutes", type=float, default=15)
-    parser.add_argument("--restart_minutes", type=float, default=5)
+    parser.add_argument("--restart_minutes", type=float, default=20)
     parser.add_argument("--graphs", type=int, default=20)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--edges", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=32)
-    parser.add_argument("--settle_seconds", type=float, default=600)
+    parser.add_argument("--settle_seconds", type=float, default=900)
     options = parser.parse_args()
     rows, churn = [], Churn(options)
     with common.Scratch(options.folder) as folder:
