@@ -59,6 +59,11 @@ StatusOr<std::string> TextOf(const std::string& name, const InferParameter& valu
   return BadParameter(name, absl::StrCat("the parameter '", name, "' must be a text"));
 }
 
+StatusOr<bool> BoolOf(const std::string& name, const InferParameter& value) {
+  if (value.has_bool_param()) return value.bool_param();
+  return BadParameter(name, absl::StrCat("the parameter '", name, "' must be true or false"));
+}
+
 struct Parameters {
   std::optional<int32_t> top_k;
   std::string output;
@@ -112,8 +117,9 @@ Status ReadParameter(const std::string& name, const InferParameter& value, Param
     VICINAL_ASSIGN_OR_RETURN(const int64_t us, IntOf(name, value, 0, std::numeric_limits<int64_t>::max()));
     if (us > 0) infer->timeout = std::chrono::microseconds(us);
   } else if (name == "binary_data_output") {
-    if (!value.has_bool_param()) return BadParameter(name, "the parameter 'binary_data_output' must be true or false");
-    infer->raw = value.bool_param();
+    VICINAL_ASSIGN_OR_RETURN(infer->raw, BoolOf(name, value));
+  } else if (name == "triton_enable_empty_final_response") {
+    VICINAL_ASSIGN_OR_RETURN(infer->tells_final, BoolOf(name, value));
   } else if (name == "incarnation") {
     VICINAL_ASSIGN_OR_RETURN(*out->target.mutable_incarnation(), TextOf(name, value));
   } else {
@@ -123,7 +129,8 @@ Status ReadParameter(const std::string& name, const InferParameter& value, Param
           "BAD_PARAMETER", "parameters",
           absl::StrCat("the parameter ", Quoted(name),
                        " is unknown; known are top_k, output, priority, timeout, binary_data_output, "
-                       "incarnation, graph_version, feature_set, feature_set_version, ids_digest"));
+                       "triton_enable_empty_final_response, incarnation, graph_version, feature_set, "
+                       "feature_set_version, ids_digest"));
     }
     out->names_target = true;
   }

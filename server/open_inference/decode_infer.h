@@ -25,6 +25,7 @@ struct OpenInfer {
   std::vector<OpenOutput> outputs;  // in the order of the reply
   bool chosen = false;              // the request names the outputs; else a regression's are its logits
   bool raw = true;                  // the reply has raw_output_contents, not contents
+  bool tells_final = false;         // the reply says that no other one follows
   std::optional<std::chrono::microseconds> timeout;
 };
 

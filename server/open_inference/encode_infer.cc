@@ -68,6 +68,7 @@ void EncodeInfer(const inference::ModelInferRequest& request, const OpenInfer& i
   response->set_model_name(request.model_name());
   response->set_id(request.id());
   SetServedBy(reply->served_by(), response);
+  if (infer.tells_final) (*response->mutable_parameters())["triton_final_response"].set_bool_param(true);
   for (const OpenOutput output : OutputsOf(infer, *reply)) {
     v1::Tensor* const tensor = TensorOf(output, reply);
     auto* const encoded = response->add_outputs();

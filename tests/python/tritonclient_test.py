@@ -151,6 +151,11 @@ class TritonClientTest(unittest.TestCase):
                 self.assertIsNone(error)
                 self.assertEqual(result.get_response().id, str(i))
                 self.assert_logits(result.as_numpy("logits"), (i,))
+            client.async_stream_infer(NAME, [nodes(5)], outputs=outputs("logits"), enable_empty_final_response=True)
+            result, error = answers.get(timeout=60)
+            self.assertIsNone(error)
+            self.assertTrue(result.get_response().parameters["triton_final_response"].bool_param)
+            self.assert_logits(result.as_numpy("logits"), (5,))
             client.stop_stream()
 
     def test_async(self):

@@ -67,6 +67,7 @@ std::vector<Command> InferenceCommands();
 std::vector<Command> StatusCommands();
 std::vector<Command> StateCommands();
 Command ExplainCommand();
+Command ExportCommand();
 Command TuneCommand();
 Command PlotCommand();
 Command ClassifyGraphsCommand();

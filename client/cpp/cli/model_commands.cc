@@ -135,6 +135,7 @@ std::vector<Command> ModelCommands() {
         "",
         {AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only if the model has this version"})}},
        DeleteModel},
+      ExportCommand(),
   };
 }
 

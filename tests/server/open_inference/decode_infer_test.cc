@@ -158,6 +158,18 @@ TEST(DecodeInferTest, ParametersReachTheRequest) {
             v1::PRIORITY_INTERACTIVE);
 }
 
+// Triton's clients in C++ set it in every request.
+TEST(DecodeInferTest, TritonsFinalResponse) {
+  ModelInferRequest request = OfNodes();
+  EXPECT_FALSE(DecodeInfer(kNodes, request)->tells_final);
+  for (const bool wanted : {false, true}) {
+    (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(wanted);
+    const StatusOr<OpenInfer> decoded = DecodeInfer(kNodes, request);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->tells_final, wanted);
+  }
+}
+
 TEST(DecodeInferTest, SmallGraphs) {
   ModelInferRequest request = OfGraphs();
   const StatusOr<OpenInfer> decoded = DecodeInfer(kGraphs, request);
@@ -326,6 +338,8 @@ TEST(DecodeInferTest, BadParametersAreRefused) {
       "timeout", [](auto* p) { p->set_int64_param(-5); }, "from 0");
   expect(
       "binary_data_output", [](auto* p) { p->set_int64_param(1); }, "true or false");
+  expect(
+      "triton_enable_empty_final_response", [](auto* p) { p->set_string_param("true"); }, "true or false");
   expect(
       "feature_set", [](auto* p) { p->set_bool_param(true); }, "a text");
   expect(

@@ -105,6 +105,14 @@ TEST_F(OpenInferenceHandlerTest, TypedOutputsWhereAskedFor) {
   EXPECT_EQ(response_.outputs(1).contents().fp32_contents_size(), 2);
 }
 
+TEST_F(OpenInferenceHandlerTest, TheOnlyReplyIsTheFinalOneWhereAsked) {
+  ASSERT_TRUE(Infer().ok()) << Infer();
+  EXPECT_FALSE(response_.parameters().contains("triton_final_response"));
+  (*request_.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+  ASSERT_TRUE(Infer().ok()) << Infer();
+  EXPECT_TRUE(response_.parameters().at("triton_final_response").bool_param());
+}
+
 TEST_F(OpenInferenceHandlerTest, EmbeddingsAreThePlansNamedOutputs) {
   Want({"embeddings"});
   ASSERT_TRUE(Infer().ok()) << Infer();
