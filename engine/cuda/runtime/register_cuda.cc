@@ -10,7 +10,7 @@ void AddDenseTiles(KernelRegistry& registry, const GpuLimits& limits);
 void AddLengthSortedRows(KernelRegistry& registry);
 void AddSourcePanels(KernelRegistry& registry, const GpuLimits& limits);
 void AddRowCache(KernelRegistry& registry);
-void AddNeighborGroup(KernelRegistry& registry);
+void AddNeighborGroup(KernelRegistry& registry, const GpuLimits& limits);
 void AddPartitionDual(KernelRegistry& registry, const GpuLimits& limits);
 void AddStagedRows(KernelRegistry& registry);
 void AddCusparse(KernelRegistry& registry);
@@ -36,7 +36,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   AddSourcePanels(registry, limits);
   AddRowCache(registry);
   // Published families and the vendor's library, used only if measured on a graph or forced.
-  AddNeighborGroup(registry);
+  AddNeighborGroup(registry, limits);
   AddPartitionDual(registry, limits);
   AddStagedRows(registry);
   AddCusparse(registry);

@@ -1,44 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // neighbor_group as a kernel of the operation aggregate.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "engine/cuda/published/groups/group_kernel.h"
 #include "engine/cuda/published/neighbor_group/neighbor_group.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
 #include "engine/kernels/gpu_gather_cost.h"
+#include "engine/kernels/group_model.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
 namespace {
 
-// GNNAdvisor's model of a setting's latency (Wang et al., OSDI'21, section 7.1, Eq. 2), in arbitrary units. Eq. 3 and
-// 4, the limits per thread and of shared memory, are in GroupKernel::Candidates.
-double GroupLatency(const WorkShape& shape, double width, double gs, double dw, double tpb) {
-  constexpr double kMaxThreads = 1024.0;
-  constexpr double kAlpha = 0.2;  // the paper gives 0.15 to 0.3
-  const double edges = std::max<double>(1.0, static_cast<double>(shape.edges));
-  const double workers = std::max(1.0, std::abs(dw - width / 3.0));
-  const double threads = std::max(1.0, std::abs(tpb - std::sqrt(kMaxThreads)));
-  const double imbalance = 1.0 + std::abs(gs - kAlpha * static_cast<double>(shape.rows) / edges);
-  return edges * width / (gs * workers * threads) * imbalance;
-}
-
-// The modelled latency relative to a medium setting. The default setting counts as medium.
-double GroupFactor(const WorkShape& shape, double width, const KernelConfig& config) {
+// The model's latency of a setting relative to a medium one. The default setting counts as medium.
+double GroupFactor(const GroupModel& model, const KernelConfig& config) {
   const double gs = config.values[0], dw = config.values[1], tpb = config.values[2];
   if (gs <= 0 || dw <= 0 || tpb <= 0) return 1.0;
-  const double middle = GroupLatency(shape, width, 32.0, 16.0, 128.0);
-  return std::clamp(GroupLatency(shape, width, gs, dw, tpb) / middle, 0.8, 1.25);
+  const double middle = model.Latency({32.0, 16.0, 128.0});
+  return std::clamp(model.Latency({gs, dw, tpb}) / middle, 0.8, 1.25);
 }
 
 class NeighborGroupKernel final : public GroupKernel {
  public:
-  NeighborGroupKernel() : GroupKernel("neighbor_group") {}
+  explicit NeighborGroupKernel(const GpuLimits& limits) : GroupKernel("neighbor_group"), limits_(limits) {}
   // The order depends on where groups end and which share a block, but not on how lanes share the columns.
   DeclaredOrder declared_order() const override { return {"edge_groups", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
@@ -48,7 +37,23 @@ class NeighborGroupKernel final : public GroupKernel {
   // The published model ranks settings; it changes a prediction by at most a quarter.
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig& config,
                                        const WorkShape& shape) const override {
-    return GpuGatherSeconds(problem, shape, GroupFactor(shape, static_cast<double>(problem.width), config));
+    return GpuGatherSeconds(problem, shape, GroupFactor(ModelOf(problem, shape), config));
+  }
+  // The paper's ranges. Larger blocks than the device's are left out.
+  std::vector<std::vector<int32_t>> SearchSpace(const AggregateProblem&) const override {
+    std::vector<int32_t> threads;
+    for (int32_t tpb = 32; tpb <= MostThreads(); tpb *= 2) threads.push_back(tpb);
+    return {{4, 8, 16, 32, 64, 128, 256, 512, 1024}, {1, 2, 4, 8, 16, 32}, std::move(threads)};
+  }
+  std::optional<double> ModelLatency(const AggregateProblem& problem, const KernelConfig& config,
+                                     const WorkShape& shape) const override {
+    const GroupModel model = ModelOf(problem, shape);
+    const GroupSetting setting = SettingOf(problem, config);
+    return model.Fits(setting) ? std::optional<double>(model.Latency(setting)) : std::nullopt;
+  }
+  double LaneFloats(const AggregateProblem& problem, const KernelConfig& config) const override {
+    const GroupSetting setting = SettingOf(problem, config);
+    return setting.gs * static_cast<double>(problem.width) / setting.dw;
   }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
     return NeighborGroupScratch(problem, Resolve(problem, config));
@@ -59,10 +64,34 @@ class NeighborGroupKernel final : public GroupKernel {
     return LaunchNeighborGroup(args, Resolve(args.problem, args.config), GroupsOf(args), CarriedSums(), target,
                                scratch);
   }
+
+ private:
+  // Of a block: every GPU allows kMaxGroupThreads, unless its multiprocessors have fewer.
+  int MostThreads() const { return std::min(kMaxGroupThreads, limits_.multiprocessor_threads); }
+  GroupModel ModelOf(const AggregateProblem& problem, const WorkShape& shape) const {
+    GroupModel model;
+    model.nodes = static_cast<double>(shape.rows);
+    model.edges = static_cast<double>(shape.edges);
+    model.width = static_cast<double>(problem.width);
+    model.degree_deviation = shape.degree_deviation;
+    model.max_threads = MostThreads();
+    model.block_bytes = limits_.block_shared_bytes;
+    model.lane_floats = shape.lane_floats;
+    return model;
+  }
+  static GroupSetting SettingOf(const AggregateProblem& problem, const KernelConfig& config) {
+    const NeighborGroupConfig resolved = Resolve(problem, config);
+    return {static_cast<double>(resolved.group_size), static_cast<double>(resolved.workers),
+            static_cast<double>(resolved.block_threads)};
+  }
+
+  const GpuLimits limits_;
 };
 
 }  // namespace
 
-void AddNeighborGroup(KernelRegistry& registry) { registry.aggregate.Add(std::make_unique<NeighborGroupKernel>()); }
+void AddNeighborGroup(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.aggregate.Add(std::make_unique<NeighborGroupKernel>(limits));
+}
 
 }  // namespace vicinal::cuda
