@@ -159,8 +159,6 @@ class DurableStore {
   void WriteRecent();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
-  // `graphs`: the latest version of each name.
-  std::vector<std::string> LoadOrder(const std::map<std::string, state::VersionId>& graphs) const;
   // The latest of these versions of one model, which rise, that is not damaged.
   void LoadLatestModel(const std::vector<state::Manifest>& versions);
   Status LoadModel(const state::Manifest& manifest);

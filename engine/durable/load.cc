@@ -10,6 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
+#include "engine/durable/failures.h"
+#include "engine/durable/read_ahead.h"
+#include "engine/durable/version_ids.h"
 
 namespace vicinal::durable {
 namespace {
@@ -78,7 +81,10 @@ Status DurableStore::Load() {
     }
   }
   for (const auto& [name, versions] : found.models) LoadLatestModel(versions);
-  const std::vector<std::string> order = LoadOrder(found.graphs);
+  for (const auto& [name, id] : found.graphs) published.insert(id);  // also what cannot be read: the loader tells
+  RecallLost(published);
+  if (!parts_.read_only) ForgetReplaced(published);
+  const std::vector<std::string> order = LoadOrder(*parts_.directory, found.graphs);
   MonotonicTime last_use{};
   for (const std::string& name : order) {
     const VersionId& id = found.graphs.at(name);
@@ -95,20 +101,6 @@ Status DurableStore::Load() {
   }
   loader_.LoadAll(order);
   return OkStatus();
-}
-
-// Those that were used before the last stop, the latest first; then the others, the latest version first.
-std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, VersionId>& graphs) const {
-  std::vector<std::string> order = parts_.directory->GetRecent().value_or(std::vector<std::string>());
-  std::erase_if(order, [&](const std::string& name) { return !graphs.contains(name); });
-  const std::set<std::string> known(order.begin(), order.end());
-  std::vector<std::pair<int64_t, std::string>> others;
-  for (const auto& [name, id] : graphs) {
-    if (!known.contains(name)) others.emplace_back(-id.version, name);
-  }
-  std::sort(others.begin(), others.end());
-  for (auto& [version, name] : others) order.push_back(std::move(name));
-  return order;
 }
 
 void DurableStore::LoadLatestModel(const std::vector<Manifest>& versions) {

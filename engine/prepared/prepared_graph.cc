@@ -152,6 +152,22 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDense(
   return std::shared_ptr<const FeatureMatrix>(std::move(result));
 }
 
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDenseInParts(int64_t rows, int64_t cols,
+                                                                               Device& device,
+                                                                               const FillNumbers& fill) {
+  if (device.kind() == DeviceKind::kCpu) {
+    return FillDense(rows, cols, device, [&](float* all) { return fill(0, rows * cols, all); });
+  }
+  auto result = std::make_shared<FeatureMatrix>();
+  const int64_t stride = RowStride(cols, device);
+  result->rows_ = rows;
+  result->cols_ = cols;
+  result->size_bytes_ = rows * stride * static_cast<int64_t>(sizeof(float));
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, FillRows(rows, cols, stride, device, fill));
+  result->dense_ = {result->buffer_.as<float>(), rows, cols, stride};
+  return std::shared_ptr<const FeatureMatrix>(std::move(result));
+}
+
 StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const FeatureMatrix& stored,
                                                                            const std::vector<float>& rows,
                                                                            const std::vector<int64_t>& positions,

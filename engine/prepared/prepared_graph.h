@@ -25,6 +25,7 @@
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/memory/memory_budget.h"
+#include "engine/prepared/fill_rows.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -84,6 +85,9 @@ class FeatureMatrix {
   // must be in execution order. Errors of `fill` and of the device.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDense(int64_t rows, int64_t cols, Device& device,
                                                                   const std::function<Status(float* rows)>& fill);
+  // The same, where the rows can be made a part at a time: on a GPU the host never has all of them (fill_rows.h).
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDenseInParts(int64_t rows, int64_t cols, Device& device,
+                                                                         const FillNumbers& fill);
   // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Transfers only these rows.
   // REQUIRES: `stored` is dense.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,
