@@ -19,7 +19,7 @@ DurableStore::DurableStore(Parts parts)
     : parts_(std::move(parts)),
       loader_({parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats,
                parts_.tuning, parts_.on_load,
-               [this](const VersionId& id, const Status& error) { CannotLoad(id, error); }, parts_.read_only,
+               [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); }, parts_.read_only,
                parts_.num_loaders, parts_.max_waiting}),
       writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 

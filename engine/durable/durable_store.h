@@ -162,8 +162,12 @@ class DurableStore {
   // The latest of these versions of one model, which rise, that is not damaged.
   void LoadLatestModel(const std::vector<state::Manifest>& versions);
   Status LoadModel(const state::Manifest& manifest);
-  // Logs `error`; what is damaged is moved aside.
-  void CannotLoad(const state::VersionId& id, const Status& error);
+  // Logs `error`; what is damaged is moved aside. Returns what requests are told.
+  Status CannotLoad(const state::VersionId& id, const Status& error);
+  // Requests for graphs and models that were lost, and of which nothing is `published`, get DATA_LOSS.
+  void RecallLost(const std::set<state::VersionId>& published);
+  void ForgetReplaced(const std::set<state::VersionId>& published);
+  void FollowLost(const std::vector<state::LostVersion>& lost);
 
   void Write(const std::shared_ptr<const PreparedGraph>& graph);  // with the feature sets that it has
   bool IsPublished(const state::VersionId& id) const;
@@ -180,8 +184,9 @@ class DurableStore {
   int64_t QueuedBytes() const VICINAL_REQUIRES(mutex_);
   // The highest version that goes with `id`; 0: none; all if its version is 0.
   int64_t LastToRemove(const state::VersionId& id) const;
-  // Removes published versions from disk, once none of them is being written.
-  Status Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type, const std::string& name);
+  // Removes published versions from disk, once none of them is being written, and forgets those that were lost.
+  Status Remove(const IdFilter& is_written_with, const IdFilter& is_deleted, const IdFilter& is_of_name,
+                const char* type, const std::string& name);
   // OK also if it is not there.
   Status RemoveFromDisk(const state::VersionId& id);
   // Fills durability and durability_error of any resource.
@@ -207,6 +212,7 @@ class DurableStore {
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
+  std::vector<state::LostVersion> followed_lost_;  // used by Follow only: what it told last
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
   std::optional<HostThreads> follow_threads_;      // likewise

@@ -76,8 +76,8 @@ Status DurableStore::Load() {
       parts_.logger->Log(LogLevel::kError, "state directory: cannot be read",
                          {{"path", problem.path}, {"error", std::string(problem.error.message())}});
     } else if (!IsFoundByLoader(*problem.id, found.graphs)) {
-      CannotLoad(*problem.id, problem.error);
-      if (problem.id->store == Store::kModels) parts_.models->SetLost(problem.id->name, problem.error);
+      const Status told = CannotLoad(*problem.id, problem.error);
+      if (problem.id->store == Store::kModels) parts_.models->SetLost(problem.id->name, told);
     }
   }
   for (const auto& [name, versions] : found.models) LoadLatestModel(versions);
@@ -107,8 +107,7 @@ void DurableStore::LoadLatestModel(const std::vector<Manifest>& versions) {
   for (auto manifest = versions.rbegin(); manifest != versions.rend(); ++manifest) {
     const Status loaded = LoadModel(*manifest);
     if (loaded.ok()) return;
-    CannotLoad(manifest->id, loaded);
-    parts_.models->SetLost(manifest->id.name, loaded);
+    parts_.models->SetLost(manifest->id.name, CannotLoad(manifest->id, loaded));
     if (loaded.code() != StatusCode::kDataLoss) return;  // it may come back with the next start
   }
 }
@@ -126,8 +125,40 @@ Status DurableStore::LoadModel(const Manifest& manifest) {
   return OkStatus();
 }
 
-void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
+// What an earlier start, or this one, has moved to quarantine.
+void DurableStore::RecallLost(const std::set<VersionId>& published) {
+  const StatusOr<std::vector<state::LostVersion>> lost = parts_.directory->Lost();
+  if (!lost.ok()) {
+    Count(lost.status());
+    parts_.logger->Log(LogLevel::kError, "unknown what was lost: requests for it get NOT_FOUND",
+                       {{"error", std::string(lost.status().message())}});
+    return;
+  }
+  for (const state::LostVersion& version : state::StillLost(*lost, published)) {
+    const VersionId& id = version.id;
+    if (id.store == Store::kModels) parts_.models->SetLost(id.name, LostError(version));
+    if (id.store != Store::kGraphs) continue;  // feature sets: with their graph
+    parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
+    parts_.graphs->FinishLoad(id.name, id.version, LostError(version), {});
+  }
+}
+
+// Of what a later version has replaced, or has gone with its graph, nobody will ask again.
+void DurableStore::ForgetReplaced(const std::set<VersionId>& published) {
+  const auto is_replaced = [&](const VersionId& id) {
+    if (id.store == Store::kFeatures && !published.contains(state::GraphOf(id))) return true;
+    return std::any_of(published.begin(), published.end(), [&](const VersionId& other) { return Replaces(other, id); });
+  };
+  const Status forgotten = parts_.directory->ForgetLost(is_replaced);
+  if (forgotten.ok() || forgotten.code() == StatusCode::kNotFound) return;
+  Count(forgotten);
+  parts_.logger->Log(LogLevel::kWarning, "list of lost versions not cleaned up",
+                     {{"error", std::string(forgotten.message())}});
+}
+
+Status DurableStore::CannotLoad(const VersionId& id, const Status& error) {
   Count(error);
+  Status told = error;
   std::string message = "version not loaded";
   LogFields fields = {{"version", state::Describe(id)}, {"error", std::string(error.message())}};
   if (error.code() == StatusCode::kDataLoss && !parts_.read_only) {
@@ -136,11 +167,13 @@ void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
     fields.emplace_back(moved.ok() ? "quarantine" : "quarantine_error",
                         moved.ok() ? *moved : std::string(moved.status().message()));
     if (moved.ok()) {
+      told = LostError({id, std::string(error.message()), *moved});
       MutexLock lock(&mutex_);
       published_.erase(id);
     }
   }
   parts_.logger->Log(LogLevel::kError, message, fields);
+  return told;
 }
 
 }  // namespace vicinal::durable
