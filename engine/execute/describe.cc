@@ -122,6 +122,11 @@ Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::s
     explanation.tuning.push_back(step.tuning_key ? request.graph->tuning().Record(*step.tuning_key) : std::nullopt);
   }
   explanation.decisions = plan.Decisions();
+  if (parts.former_revision != 0) {
+    explanation.decisions.push_back(absl::StrCat(
+        "the graph has the numerics revision ", parts.numerics_revision, " in place of ", parts.former_revision,
+        ", with which it was stored: this build has no kernels that add in that order, so answers may differ in bits"));
+  }
   explanation.scratch_bytes = plan.scratch_bytes();
   explanation.order = absl::StrCat(std::string(ToString(parts.order)), ": ", parts.order_reason);
   explanation.device = std::move(device);

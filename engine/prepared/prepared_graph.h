@@ -130,6 +130,8 @@ class PreparedGraph {
     std::string source_digest;  // of what the upload was made from; opaque
     bool pinned = false;        // stays in memory, whatever else needs that
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
+    // The one with which it was stored, by a build that added in another order; 0: the same, or it was never stored.
+    int64_t former_revision = 0;
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;
     std::string order_reason;        // why this order, for users
