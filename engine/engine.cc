@@ -235,11 +235,12 @@ class EngineImpl final : public Engine {
   }
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override {
-    ResourceCounts counts = CountsOf(graphs_.List(), models_.List());
+    ResourceCounts counts = CountsOf(graphs_.List(), models_.List(), device_.kind());
     if (durable_ == nullptr) return counts;
     const durable::DurableStore::WriteState written = durable_->write_state();
     counts.not_durable = written.not_durable;
     counts.last_state_write = written.last_write;
+    counts.on_disk = durable_->on_disk();
     return counts;
   }
   int64_t quarantined_kernels() const override { return quarantine_ != nullptr ? quarantine_->count() : 0; }

@@ -117,6 +117,8 @@ class DurableStore {
     WallTime last_write{};    // when a version was last written; the epoch: never in this process
   };
   WriteState write_state() const;
+  // Bytes that published versions take on disk.
+  StoredBytes on_disk() const;
 
   // A read replica: takes over what the writer has published or removed since. Each new version is loaded first and
   // then takes the place of the former one in one step. What cannot be loaded now is tried again the next time.
@@ -142,6 +144,8 @@ class DurableStore {
   using IdFilter = std::function<bool(const state::VersionId& id)>;
 
   void Queue(state::VersionId id, int64_t bytes, std::function<void()> write);
+  // `id` is on disk now.
+  void NotePublished(const state::VersionId& id);
   // What the writer does next; waits until there is something, or until `sweep`.
   Step NextStep(MonotonicTime sweep, Job* job);
   void WriteLoop();
@@ -208,6 +212,7 @@ class DurableStore {
   int64_t writing_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of its job
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
   std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);          // on disk
+  std::map<state::VersionId, int64_t> disk_bytes_ VICINAL_GUARDED_BY(mutex_);  // of published_, as far as known
   std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when

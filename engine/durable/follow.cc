@@ -104,8 +104,10 @@ void DurableStore::Follow() {
   {
     MutexLock lock(&mutex_);
     published_ = published;
+    std::erase_if(disk_bytes_, [&](const auto& known) { return !published.contains(known.first); });
     std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
   }
+  for (const VersionId& id : published) NotePublished(id);
   if (follow_context_ == nullptr) {
     follow_context_ = parts_.device->CreateContext();
     follow_threads_.emplace(*follow_context_);

@@ -66,9 +66,16 @@ bool IsFoundByLoader(const VersionId& id, const std::map<std::string, VersionId>
 Status DurableStore::Load() {
   VICINAL_ASSIGN_OR_RETURN(state::Listing listing, parts_.directory->List());
   const std::vector<state::ListedProblem> problems = listing.problems;
+  std::set<VersionId> published;
+  std::map<VersionId, int64_t> disk_bytes;
+  for (const Manifest& manifest : listing.published) {
+    published.insert(manifest.id);
+    disk_bytes[manifest.id] = parts_.directory->DiskBytes(manifest);
+  }
   {
     MutexLock lock(&mutex_);
-    for (const Manifest& manifest : listing.published) published_.insert(manifest.id);
+    published_ = published;
+    disk_bytes_ = std::move(disk_bytes);
   }
   Found found = FindIn(std::move(listing));
   for (const state::ListedProblem& problem : problems) {
@@ -170,6 +177,7 @@ Status DurableStore::CannotLoad(const VersionId& id, const Status& error) {
       told = LostError({id, std::string(error.message()), *moved});
       MutexLock lock(&mutex_);
       published_.erase(id);
+      disk_bytes_.erase(id);
     }
   }
   parts_.logger->Log(LogLevel::kError, message, fields);

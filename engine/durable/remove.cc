@@ -139,7 +139,10 @@ Status DurableStore::RemoveFromDisk(const VersionId& id) {
   const auto is_gone = [&](const VersionId& version) {
     return version == id ||
            (id.store == Store::kGraphs && version.store == Store::kFeatures && state::GraphOf(version) == id);
-  });
+  };
+  MutexLock lock(&mutex_);
+  std::erase_if(published_, is_gone);
+  std::erase_if(disk_bytes_, [&](const auto& known) { return is_gone(known.first); });
   return OkStatus();
 }
 

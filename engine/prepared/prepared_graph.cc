@@ -371,10 +371,16 @@ bool PreparedGraph::HoldsMeanEdgeFeatures() const {
   return mean_edge_features_ != nullptr;
 }
 
-int64_t PreparedGraph::size_bytes() const {
-  int64_t bytes = parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
-                  static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
-                  static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
+int64_t PreparedGraph::own_bytes() const {
+  return parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
+         static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
+         static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
+}
+
+int64_t PreparedGraph::size_bytes() const { return own_bytes() + device_bytes(); }
+
+int64_t PreparedGraph::device_bytes() const {
+  int64_t bytes = 0;
   MutexLock lock(&mutex_);
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
   for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();

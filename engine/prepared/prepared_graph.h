@@ -107,6 +107,8 @@ class FeatureMatrix {
   // csr().row_ptr in host memory. REQUIRES: sparse()
   const int64_t* host_row_ptr() const { return host_row_ptr_.empty() ? csr_->view().row_ptr : host_row_ptr_.data(); }
   int64_t size_bytes() const { return size_bytes_; }
+  // The part of size_bytes() that a device with memory of its own has there.
+  int64_t device_bytes() const { return size_bytes_ - static_cast<int64_t>(host_row_ptr_.size() * sizeof(int64_t)); }
 
  private:
   Status ConcatenateRows(const std::vector<const FeatureMatrix*>& parts, Device& device);
@@ -188,6 +190,8 @@ class PreparedGraph {
 
   // Current bytes: CSR, permutation, features of edges, and everything derived.
   int64_t size_bytes() const;
+  // The part of size_bytes() that a device with memory of its own has there: what was derived.
+  int64_t device_bytes() const;
 
   // Adds `memory` to the reservation that this graph owns. Graphs without a reservation are not counted.
   void AddReservation(Reservation memory) const;
@@ -216,6 +220,7 @@ class PreparedGraph {
   AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
   void KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const;
   std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops canonical) const;
+  int64_t own_bytes() const;  // of parts_
 
   Parts parts_;
   Device* device_;

@@ -132,6 +132,8 @@ class StateDirectory {
   StatusOr<std::set<VersionId>> ListPublished() const;
   // NOT_FOUND: it is not published. DATA_LOSS.
   StatusOr<Manifest> GetManifest(const VersionId& id) const;
+  // Bytes that its data files take on disk, without their holes; what cannot be looked at counts nothing.
+  int64_t DiskBytes(const Manifest& manifest) const;
   // The incarnation as it is on disk now. NOT_FOUND, DATA_LOSS.
   StatusOr<std::string> ReadIncarnationNow() const;
   // Directories of versions without a manifest: being written, removed, or left from a crash.
