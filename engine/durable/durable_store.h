@@ -211,9 +211,9 @@ class DurableStore {
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   int64_t writing_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of its job
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);          // on disk
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);            // on disk
   std::map<state::VersionId, int64_t> disk_bytes_ VICINAL_GUARDED_BY(mutex_);  // of published_, as far as known
-  std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);    // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
