@@ -101,7 +101,7 @@ Status StateDirectory::AddLost(LostVersion added) {
 
 Status StateDirectory::ForgetLost(const std::function<bool(const VersionId& id)>& is_forgotten) {
   VICINAL_CHECK(!options_.read_only);
-  const Status none = NotFound("lost version", kLost, "none of these was lost");
+  Status none = NotFound("lost version", kLost, "none of these was lost");
   MutexLock lock(&mutex_);
   StatusOr<std::vector<LostVersion>> lost = Lost();
   if (lost.status().code() == StatusCode::kDataLoss) return none;
