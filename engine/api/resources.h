@@ -203,9 +203,10 @@ struct ResourceCounts {
   int64_t models = 0;
   int64_t not_durable = 0;      // versions that could not be written, and serve from memory
   WallTime last_state_write{};  // when a version was last written; the epoch: never in this process
-  StoredBytes on_disk;          // of published versions: data files, without their holes
-  StoredBytes on_host;
-  StoredBytes on_device;  // of a device with memory of its own; the copies of weights that plans have are the plans'
+  StoredBytes on_disk = {};     // of published versions: data files, without their holes
+  StoredBytes on_host = {};
+  // Of a device with memory of its own. The copies of weights that plans have count as the plans'.
+  StoredBytes on_device = {};
 };
 
 }  // namespace vicinal
