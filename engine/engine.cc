@@ -21,6 +21,7 @@
 #include "engine/durable/kernel_quarantine.h"
 #include "engine/durable/open_state.h"
 #include "engine/durable/reached.h"
+#include "engine/durable/read_ahead.h"
 #include "engine/durable/scratch_directory.h"
 #include "engine/durable/tuning_keeper.h"
 #include "engine/execute/answer_cache.h"
@@ -65,12 +66,14 @@ Nanoseconds LongRunOn(DeviceKind device) {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, std::unique_ptr<KernelRegistry> registry,
-             OpenedDevice opened, std::unique_ptr<durable::OpenState> state, durable::ScratchDirectory scratch)
+             OpenedDevice opened, std::unique_ptr<durable::OpenState> state,
+             std::unique_ptr<durable::ReadAhead> read_ahead, durable::ScratchDirectory scratch)
       : options_(options),
         registry_(std::move(registry)),
         opened_(std::move(opened)),
         device_(*opened_.device),
         state_(std::move(state)),
+        read_ahead_(std::move(read_ahead)),
         scratch_(std::move(scratch)),
         incarnation_(state_ != nullptr ? state_->directory().incarnation() : MakeUuid()),
         budget_(options.memory_budget_bytes),
@@ -232,11 +235,12 @@ class EngineImpl final : public Engine {
   }
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override {
-    ResourceCounts counts = CountsOf(graphs_.List(), models_.List());
+    ResourceCounts counts = CountsOf(graphs_.List(), models_.List(), device_.kind());
     if (durable_ == nullptr) return counts;
     const durable::DurableStore::WriteState written = durable_->write_state();
     counts.not_durable = written.not_durable;
     counts.last_state_write = written.last_write;
+    counts.on_disk = durable_->on_disk();
     return counts;
   }
   int64_t quarantined_kernels() const override { return quarantine_ != nullptr ? quarantine_->count() : 0; }
@@ -348,8 +352,9 @@ class EngineImpl final : public Engine {
   const std::unique_ptr<KernelRegistry> registry_;
   const OpenedDevice opened_;
   Device& device_;
-  const std::unique_ptr<durable::OpenState> state_;  // null: in memory only
-  const durable::ScratchDirectory scratch_;          // of replicas
+  const std::unique_ptr<durable::OpenState> state_;       // null: in memory only
+  const std::unique_ptr<durable::ReadAhead> read_ahead_;  // null without state_
+  const durable::ScratchDirectory scratch_;               // of replicas
   const std::string incarnation_;
   MemoryBudget budget_;
   GraphStore graphs_;
@@ -552,26 +557,31 @@ StatusOr<std::unique_ptr<Engine>> CreateEngineWithMeter(const EngineOptions& giv
   if (options.logger == nullptr) options.logger = &Logger::Null();
   if (options.state_read_only) options.tuning_budget = Nanoseconds::zero();  // the writer's decisions serve
   auto registry = std::make_unique<KernelRegistry>();
-  VICINAL_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options.device, options.backend_path, options.num_threads,
-                                                           *registry, *options.logger));
-  options.logger->Log(LogLevel::kInfo, "engine device",
-                      {{"device", opened.device->name()},
-                       {"description", opened.device->description()},
-                       {"simd", CpuInstructionSet()}});
   std::unique_ptr<durable::OpenState> state;
+  std::unique_ptr<durable::ReadAhead> read_ahead;  // null without a state directory
   if (!options.state_dir.empty()) {
     VICINAL_ASSIGN_OR_RETURN(
         state, durable::OpenState::Open(
                    options.state_dir,
                    options.state_read_only ? durable::OpenState::Access::kRead : durable::OpenState::Access::kWrite,
                    options.state_address, *options.clock, *options.logger, *options.stats));
+    // The disk reads while the device is opened, which takes a GPU a third of a second.
+    const bool limited = options.memory_budget_bytes > 0;
+    read_ahead = std::make_unique<durable::ReadAhead>(
+        state->directory(), limited ? options.memory_budget_bytes : std::numeric_limits<int64_t>::max());
   }
+  VICINAL_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(options.device, options.backend_path, options.num_threads,
+                                                           *registry, *options.logger));
+  options.logger->Log(LogLevel::kInfo, "engine device",
+                      {{"device", opened.device->name()},
+                       {"description", opened.device->description()},
+                       {"simd", CpuInstructionSet()}});
   durable::ScratchDirectory scratch;
   if (!options.scratch_dir.empty()) {
     VICINAL_ASSIGN_OR_RETURN(scratch, durable::OpenScratch(options.scratch_dir));
   }
   auto engine = std::make_unique<EngineImpl>(options, meter, std::move(registry), std::move(opened), std::move(state),
-                                             std::move(scratch));
+                                             std::move(read_ahead), std::move(scratch));
   VICINAL_RETURN_IF_ERROR(engine->Load());
   return std::unique_ptr<Engine>(std::move(engine));
 }

@@ -328,6 +328,9 @@ StateSnapshot Server::Impl::Snapshot() {
   state.feature_sets = counts.feature_sets;
   state.models = counts.models;
   state.not_durable = counts.not_durable;
+  state.on_disk = counts.on_disk;
+  state.on_host = counts.on_host;
+  state.on_device = counts.on_device;
   state.quarantined_kernels = engine->quarantined_kernels();
   state.last_state_write_seconds = std::chrono::duration<double>(counts.last_state_write.time_since_epoch()).count();
   state.open_uploads = uploads->open_uploads();

@@ -44,14 +44,19 @@ def write_array(archive, name, kind, shape, mask):
 
 def write_inputs(options, folder):
     """Graph (nodes are a power of two, features finite and below 2), and a GraphConv whose weights are 1."""
+    write_model(options.features, folder)
     with zipfile.ZipFile(os.path.join(folder, "large.npz"), "w", zipfile.ZIP_STORED) as archive:
         write_array(archive, "edge_index", "<i4", (2, options.edges), options.nodes - 1)
         write_array(archive, "x", "<f4", (options.nodes, options.features), 0xBF7FFFFF)
-    layer = {"name": "conv", "type": "GraphConv", "args": {"in_channels": options.features, "out_channels": 4, "bias": False}}
+
+
+def write_model(features, folder):
+    """sum.json and sum.safetensors."""
+    layer = {"name": "conv", "type": "GraphConv", "args": {"in_channels": features, "out_channels": 4, "bias": False}}
     with open(os.path.join(folder, "sum.json"), "w", encoding="utf-8") as file:
-        json.dump({"format": "vicinal.model/1", "in_channels": options.features, "layers": [layer]}, file)
-    ones = b"\x00\x00\x80\x3f" * (4 * options.features)
-    header = {name: {"dtype": "F32", "shape": [4, options.features], "data_offsets": [i * len(ones), (i + 1) * len(ones)]}
+        json.dump({"format": "vicinal.model/1", "in_channels": features, "layers": [layer]}, file)
+    ones = b"\x00\x00\x80\x3f" * (4 * features)
+    header = {name: {"dtype": "F32", "shape": [4, features], "data_offsets": [i * len(ones), (i + 1) * len(ones)]}
               for i, name in enumerate(("conv.lin_rel.weight", "conv.lin_root.weight"))}
     text = json.dumps(header).encode()
     with open(os.path.join(folder, "sum.safetensors"), "wb") as file:
@@ -69,7 +74,8 @@ class Server:
                  f"--state_dir={state}", "--max_upload_bytes=64GiB", "--tuning_budget=0s", *options.flags]
         begin = time.monotonic()
         with open(log, "w", encoding="utf-8") as output:
-            self.process = subprocess.Popen([os.path.join(options.bin, "vicinal-server"), *flags], stdout=output, stderr=output)
+            command = [*getattr(options, "server_command", ()), os.path.join(options.bin, "vicinal-server"), *flags]
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
         while not (os.path.exists(ready) and os.path.getsize(ready)):
             if self.process.poll() is not None:
                 with open(log, encoding="utf-8") as text:
@@ -86,8 +92,8 @@ class Server:
         self.devices = [line["device"] for line in lines if line["message"] == "engine device"]
 
     def vicinal(self, *arguments, check=True):
-        done = subprocess.run([os.path.join(self.options.bin, "vicinal"), *arguments, "--server", self.address], capture_output=True,
-                              text=True, check=False)
+        command = [*getattr(self.options, "client_command", ()), os.path.join(self.options.bin, "vicinal"), *arguments]
+        done = subprocess.run([*command, "--server", self.address], capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise RuntimeError(f"vicinal {' '.join(arguments)}: status {done.returncode}\n{done.stdout}{done.stderr}")
         return done

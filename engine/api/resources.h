@@ -189,6 +189,13 @@ struct KernelStatus {
   std::vector<std::string> parameters = {};  // names, as ForcedConfiguration takes them
 };
 
+// Bytes of what is stored, by what it is.
+struct StoredBytes {
+  int64_t graphs = 0;
+  int64_t features = 0;
+  int64_t models = 0;
+};
+
 struct ResourceCounts {
   int64_t graphs = 0;
   int64_t resident_graphs = 0;  // those in memory
@@ -196,6 +203,10 @@ struct ResourceCounts {
   int64_t models = 0;
   int64_t not_durable = 0;      // versions that could not be written, and serve from memory
   WallTime last_state_write{};  // when a version was last written; the epoch: never in this process
+  StoredBytes on_disk = {};     // of published versions: data files, without their holes
+  StoredBytes on_host = {};
+  // Of a device with memory of its own. The copies of weights that plans have count as the plans'.
+  StoredBytes on_device = {};
 };
 
 }  // namespace vicinal

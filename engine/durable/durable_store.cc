@@ -19,7 +19,7 @@ DurableStore::DurableStore(Parts parts)
     : parts_(std::move(parts)),
       loader_({parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats,
                parts_.tuning, parts_.on_load,
-               [this](const VersionId& id, const Status& error) { CannotLoad(id, error); }, parts_.read_only,
+               [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); }, parts_.read_only,
                parts_.num_loaders, parts_.max_waiting}),
       writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 
@@ -230,6 +230,32 @@ void DurableStore::Write(const ModelHandle& model, const ModelDocument& document
 }
 
 // --- status ---
+
+void DurableStore::NotePublished(const VersionId& id) {
+  {
+    MutexLock lock(&mutex_);
+    published_.insert(id);
+    if (disk_bytes_.contains(id)) return;
+  }
+  const StatusOr<state::Manifest> manifest = parts_.directory->GetManifest(id);
+  const int64_t bytes = manifest.ok() ? parts_.directory->DiskBytes(*manifest) : 0;
+  MutexLock lock(&mutex_);
+  if (published_.contains(id)) disk_bytes_[id] = bytes;
+}
+
+StoredBytes DurableStore::on_disk() const {
+  StoredBytes bytes;
+  MutexLock lock(&mutex_);
+  for (const VersionId& id : published_) {
+    const auto known = disk_bytes_.find(id);
+    if (known == disk_bytes_.end()) continue;
+    int64_t& kind = id.store == Store::kGraphs     ? bytes.graphs
+                    : id.store == Store::kFeatures ? bytes.features
+                                                   : bytes.models;
+    kind += known->second;
+  }
+  return bytes;
+}
 
 template <class Resource>
 void DurableStore::DescribeVersion(const VersionId& id, Resource* resource) const {

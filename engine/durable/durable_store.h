@@ -117,6 +117,8 @@ class DurableStore {
     WallTime last_write{};    // when a version was last written; the epoch: never in this process
   };
   WriteState write_state() const;
+  // Bytes that published versions take on disk.
+  StoredBytes on_disk() const;
 
   // A read replica: takes over what the writer has published or removed since. Each new version is loaded first and
   // then takes the place of the former one in one step. What cannot be loaded now is tried again the next time.
@@ -142,6 +144,8 @@ class DurableStore {
   using IdFilter = std::function<bool(const state::VersionId& id)>;
 
   void Queue(state::VersionId id, int64_t bytes, std::function<void()> write);
+  // `id` is on disk now.
+  void NotePublished(const state::VersionId& id);
   // What the writer does next; waits until there is something, or until `sweep`.
   Step NextStep(MonotonicTime sweep, Job* job);
   void WriteLoop();
@@ -159,13 +163,15 @@ class DurableStore {
   void WriteRecent();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
-  // `graphs`: the latest version of each name.
-  std::vector<std::string> LoadOrder(const std::map<std::string, state::VersionId>& graphs) const;
   // The latest of these versions of one model, which rise, that is not damaged.
   void LoadLatestModel(const std::vector<state::Manifest>& versions);
   Status LoadModel(const state::Manifest& manifest);
-  // Logs `error`; what is damaged is moved aside.
-  void CannotLoad(const state::VersionId& id, const Status& error);
+  // Logs `error`; what is damaged is moved aside. Returns what requests are told.
+  Status CannotLoad(const state::VersionId& id, const Status& error);
+  // Requests for graphs and models that were lost, and of which nothing is `published`, get DATA_LOSS.
+  void RecallLost(const std::set<state::VersionId>& published);
+  void ForgetReplaced(const std::set<state::VersionId>& published);
+  void FollowLost(const std::vector<state::LostVersion>& lost);
 
   void Write(const std::shared_ptr<const PreparedGraph>& graph);  // with the feature sets that it has
   bool IsPublished(const state::VersionId& id) const;
@@ -182,8 +188,9 @@ class DurableStore {
   int64_t QueuedBytes() const VICINAL_REQUIRES(mutex_);
   // The highest version that goes with `id`; 0: none; all if its version is 0.
   int64_t LastToRemove(const state::VersionId& id) const;
-  // Removes published versions from disk, once none of them is being written.
-  Status Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type, const std::string& name);
+  // Removes published versions from disk, once none of them is being written, and forgets those that were lost.
+  Status Remove(const IdFilter& is_written_with, const IdFilter& is_deleted, const IdFilter& is_of_name,
+                const char* type, const std::string& name);
   // OK also if it is not there.
   Status RemoveFromDisk(const state::VersionId& id);
   // Fills durability and durability_error of any resource.
@@ -204,11 +211,13 @@ class DurableStore {
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   int64_t writing_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of its job
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);          // on disk
-  std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);  // of versions that stay in memory
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);            // on disk
+  std::map<state::VersionId, int64_t> disk_bytes_ VICINAL_GUARDED_BY(mutex_);  // of published_, as far as known
+  std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);    // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
+  std::vector<state::LostVersion> followed_lost_;  // used by Follow only: what it told last
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
   std::optional<HostThreads> follow_threads_;      // likewise

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 
 namespace vicinal::durable {
@@ -38,5 +39,15 @@ std::string_view FailureKind(const Status& error) { return FailureOf(error).kind
 bool CanPass(const Status& error) { return FailureOf(error).can_pass; }
 bool MayBeReadable(const Status& error) { return FailureOf(error).may_be_readable; }
 bool IsDiskFull(const Status& error) { return FailureKind(error) == "disk_full"; }
+
+Status LostError(const state::LostVersion& lost) {
+  ErrorDetail detail;
+  detail.reason = "STATE_DAMAGED";
+  detail.metadata = {{"quarantine", lost.quarantine}};
+  return MakeError(StatusCode::kDataLoss,
+                   absl::StrCat(lost.reason, "; its files are in '", lost.quarantine,
+                                "' of the state directory; upload it again, or delete it"),
+                   detail);
+}
 
 }  // namespace vicinal::durable

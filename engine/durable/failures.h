@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "engine/state/state_directory.h"
 
 namespace vicinal::durable {
 
@@ -16,6 +17,10 @@ std::string_view FailureKind(const Status& error);
 // Whether the same operation may succeed later, on files of its own: there is space again, the directory can be written
 // again. Never after the disk reported an error: nobody knows what it kept.
 bool CanPass(const Status& error);
+
+// What requests are told of a version that is in quarantine, in the life that moved it there and in all later ones:
+// DATA_LOSS (STATE_DAMAGED).
+Status LostError(const state::LostVersion& lost);
 
 // Whether a version that could not be read may be readable later.
 bool MayBeReadable(const Status& error);

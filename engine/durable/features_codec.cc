@@ -134,16 +134,18 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> ReadDense(const state::SectionFil
                                                          Device& device, ThreadPool* pool) {
   VICINAL_ASSIGN_OR_RETURN(const state::Section* const x,
                            file.Get("x", DataType::kFloat32, {num_nodes, metadata.feature_count}));
-  return FeatureMatrix::FillDense(num_nodes, metadata.feature_count, device, [&](float* rows) -> Status {
+  const auto fill = [&](int64_t first, int64_t numbers, float* to) -> Status {
+    constexpr int64_t kBytes = sizeof(float);
     // While they are in the cache: another pass over all rows would come after the disk has ended.
     std::atomic<bool> finite{true};
     const auto check = [&](const char* piece, int64_t bytes) {
       const int64_t count = bytes / static_cast<int64_t>(sizeof(float));
       if (!AreFinite(reinterpret_cast<const float*>(piece), count, nullptr)) finite = false;
     };
-    VICINAL_RETURN_IF_ERROR(reader.Read({{x, rows, check}}, pool));
+    VICINAL_RETURN_IF_ERROR(reader.Read({{x, to, check, first * kBytes, numbers * kBytes}}, pool));
     return finite ? OkStatus() : file.Bad("x", "a number is not finite");
-  });
+  };
+  return FeatureMatrix::FillDenseInParts(num_nodes, metadata.feature_count, device, fill);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
+#include "engine/durable/failures.h"
 
 namespace vicinal::durable {
 namespace {
@@ -103,8 +104,10 @@ void DurableStore::Follow() {
   {
     MutexLock lock(&mutex_);
     published_ = published;
+    std::erase_if(disk_bytes_, [&](const auto& known) { return !published.contains(known.first); });
     std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
   }
+  for (const VersionId& id : published) NotePublished(id);
   if (follow_context_ == nullptr) {
     follow_context_ = parts_.device->CreateContext();
     follow_threads_.emplace(*follow_context_);
@@ -117,10 +120,39 @@ void DurableStore::Follow() {
     if (!latest.models.contains(model->name)) deleted = parts_.models->Delete(model->name, 0).ok() || deleted;
   }
   for (const auto& [name, id] : latest.graphs) FollowGraph(id, latest.sets[id], pool);
+  const std::vector<state::LostVersion> lost =
+      state::StillLost(parts_.directory->Lost().value_or(std::vector<state::LostVersion>()), published);
+  const auto is_lost = [&](const GraphStatus& graph) {
+    return graph.state == GraphState::kFailed && std::any_of(lost.begin(), lost.end(), [&](const auto& version) {
+             return version.id == VersionId{Store::kGraphs, graph.name, graph.failed_version, "", 0};
+           });
+  };
   for (const GraphStatus& graph : parts_.graphs->List()) {
-    if (!latest.graphs.contains(graph.name)) deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
+    if (!latest.graphs.contains(graph.name) && !is_lost(graph))
+      deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
   }
   if (deleted) parts_.on_load();
+  FollowLost(lost);
+}
+
+// Tells what the writer has moved to quarantine, until it serves again or the writer has forgotten it.
+void DurableStore::FollowLost(const std::vector<state::LostVersion>& lost) {
+  for (const state::LostVersion& before : followed_lost_) {
+    const VersionId& id = before.id;
+    if (std::any_of(lost.begin(), lost.end(), [&](const auto& version) { return version.id == id; })) continue;
+    if (id.store == Store::kModels) parts_.models->ForgetLost(id.name);
+    if (id.store == Store::kFeatures) parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, OkStatus());
+  }
+  for (const state::LostVersion& version : lost) {
+    const VersionId& id = version.id;
+    const Status error = LostError(version);
+    if (id.store == Store::kModels) parts_.models->SetLost(id.name, error);
+    if (id.store == Store::kFeatures) parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, error);
+    if (id.store != Store::kGraphs) continue;
+    parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
+    parts_.graphs->FinishLoad(id.name, id.version, error, {});
+  }
+  followed_lost_ = lost;
 }
 
 void DurableStore::FollowModel(const VersionId& latest) {

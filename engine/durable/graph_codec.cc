@@ -137,8 +137,9 @@ StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, cons
   parts.profile = metadata.profile;
   parts.stages = metadata.stages;
   parts.create_time = metadata.create_time;
+  if (parts.numerics_revision != metadata.numerics_revision) parts.former_revision = metadata.numerics_revision;
   ReadGraphResult result;
-  if (parts.numerics_revision != metadata.numerics_revision) result.former_revision = metadata.numerics_revision;
+  result.former_revision = parts.former_revision;
   result.graph = std::make_shared<const PreparedGraph>(std::move(parts), &device);
   return result;
 }

@@ -225,7 +225,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
       return OkStatus();
     }
     const Status error = Explained(id, loaded.status());
-    if (error.code() != StatusCode::kResourceExhausted) parts_.on_failure(id, error);
+    const Status told = error.code() == StatusCode::kResourceExhausted ? error : parts_.on_failure(id, error);
     if (MayBeReadable(error)) {
       parts_.graphs->PostponeLoad(name, version);
       return Annotate(error, absl::StrCat("graph '", name, "' could not be read from disk; try again later"));
@@ -233,8 +233,8 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     const StatusOr<StoredGraph> earlier =
         error.code() == StatusCode::kDataLoss ? Earlier(id) : StatusOr<StoredGraph>(error);
     if (!earlier.ok()) {
-      parts_.graphs->FinishLoad(name, version, error, {});
-      return Annotate(error, absl::StrCat("graph '", name, "' could not be loaded from disk"));
+      parts_.graphs->FinishLoad(name, version, told, {});
+      return Annotate(told, absl::StrCat("graph '", name, "' could not be loaded from disk"));
     }
     parts_.logger->Log(
         LogLevel::kWarning, "an earlier version serves",
@@ -313,9 +313,9 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   }
   for (const state::ListedProblem& problem : listing.problems) {
     if (!problem.id) continue;
-    parts_.on_failure(*problem.id, problem.error);
-    loaded.lost[problem.id->name] = problem.error;
+    loaded.lost[problem.id->name] = parts_.on_failure(*problem.id, problem.error);
   }
+  VICINAL_RETURN_IF_ERROR(AddLostBefore(id, &loaded));
   return loaded;
 }
 
@@ -330,9 +330,24 @@ Status GraphLoader::ReadLatestSet(const std::vector<const Manifest*>& versions, 
       break;
     }
     const VersionId& id = (*manifest)->id;
-    parts_.on_failure(id, features.status());
-    loaded->lost.try_emplace(id.name, features.status());
+    loaded->lost.try_emplace(id.name, parts_.on_failure(id, features.status()));
     if (features.status().code() != StatusCode::kDataLoss) break;  // it may come back
+  }
+  return OkStatus();
+}
+
+// Sets that an earlier load has lost, and of which nothing is loaded.
+Status GraphLoader::AddLostBefore(const VersionId& graph, Loaded* loaded) const {
+  const StatusOr<std::vector<state::LostVersion>> lost = parts_.directory->Lost();
+  if (lost.status().code() == StatusCode::kDataLoss) return OkStatus();  // the start has logged it
+  if (!lost.ok()) return lost.status();
+  for (const state::LostVersion& version : *lost) {
+    const VersionId& id = version.id;
+    if (id.store != Store::kFeatures || state::GraphOf(id) != graph) continue;
+    const bool serves = std::any_of(loaded->feature_sets.begin(), loaded->feature_sets.end(),
+                                    [&](const FeatureSet& set) { return set.name == id.name; });
+    if (serves) continue;
+    loaded->lost.try_emplace(id.name, LostError(version));
   }
   return OkStatus();
 }

@@ -47,8 +47,8 @@ class GraphLoader {
     StatsSink* stats = &StatsSink::Null();
     TuningKeeper* tuning = nullptr;  // null: tuning decisions are not kept
     std::function<void()> on_load;   // a graph was loaded
-    // A version cannot be read, and why.
-    std::function<void(const state::VersionId& id, const Status& error)> on_failure;
+    // A version cannot be read, and why. Returns what requests are told.
+    std::function<Status(const state::VersionId& id, const Status& error)> on_failure;
     bool read_only = false;      // another server writes the directory: what is missing was removed there
     int num_threads = 1;         // graphs that are loaded at once
     int64_t max_waiting = 1024;  // callers that wait for graphs
@@ -96,6 +96,7 @@ class GraphLoader {
   // Versions of one feature set, which rise: adds the latest that can be read, and why a later one cannot.
   Status ReadLatestSet(const std::vector<const state::Manifest*>& versions, Reservation* memory, ThreadPool* pool,
                        Loaded* loaded);
+  Status AddLostBefore(const state::VersionId& graph, Loaded* loaded) const;
   Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
   StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,

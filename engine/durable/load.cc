@@ -10,6 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
+#include "engine/durable/failures.h"
+#include "engine/durable/read_ahead.h"
+#include "engine/durable/version_ids.h"
 
 namespace vicinal::durable {
 namespace {
@@ -63,9 +66,16 @@ bool IsFoundByLoader(const VersionId& id, const std::map<std::string, VersionId>
 Status DurableStore::Load() {
   VICINAL_ASSIGN_OR_RETURN(state::Listing listing, parts_.directory->List());
   const std::vector<state::ListedProblem> problems = listing.problems;
+  std::set<VersionId> published;
+  std::map<VersionId, int64_t> disk_bytes;
+  for (const Manifest& manifest : listing.published) {
+    published.insert(manifest.id);
+    disk_bytes[manifest.id] = parts_.directory->DiskBytes(manifest);
+  }
   {
     MutexLock lock(&mutex_);
-    for (const Manifest& manifest : listing.published) published_.insert(manifest.id);
+    published_ = published;
+    disk_bytes_ = std::move(disk_bytes);
   }
   Found found = FindIn(std::move(listing));
   for (const state::ListedProblem& problem : problems) {
@@ -73,12 +83,15 @@ Status DurableStore::Load() {
       parts_.logger->Log(LogLevel::kError, "state directory: cannot be read",
                          {{"path", problem.path}, {"error", std::string(problem.error.message())}});
     } else if (!IsFoundByLoader(*problem.id, found.graphs)) {
-      CannotLoad(*problem.id, problem.error);
-      if (problem.id->store == Store::kModels) parts_.models->SetLost(problem.id->name, problem.error);
+      const Status told = CannotLoad(*problem.id, problem.error);
+      if (problem.id->store == Store::kModels) parts_.models->SetLost(problem.id->name, told);
     }
   }
   for (const auto& [name, versions] : found.models) LoadLatestModel(versions);
-  const std::vector<std::string> order = LoadOrder(found.graphs);
+  for (const auto& [name, id] : found.graphs) published.insert(id);  // also what cannot be read: the loader tells
+  RecallLost(published);
+  if (!parts_.read_only) ForgetReplaced(published);
+  const std::vector<std::string> order = LoadOrder(*parts_.directory, found.graphs);
   MonotonicTime last_use{};
   for (const std::string& name : order) {
     const VersionId& id = found.graphs.at(name);
@@ -97,26 +110,11 @@ Status DurableStore::Load() {
   return OkStatus();
 }
 
-// Those that were used before the last stop, the latest first; then the others, the latest version first.
-std::vector<std::string> DurableStore::LoadOrder(const std::map<std::string, VersionId>& graphs) const {
-  std::vector<std::string> order = parts_.directory->GetRecent().value_or(std::vector<std::string>());
-  std::erase_if(order, [&](const std::string& name) { return !graphs.contains(name); });
-  const std::set<std::string> known(order.begin(), order.end());
-  std::vector<std::pair<int64_t, std::string>> others;
-  for (const auto& [name, id] : graphs) {
-    if (!known.contains(name)) others.emplace_back(-id.version, name);
-  }
-  std::sort(others.begin(), others.end());
-  for (auto& [version, name] : others) order.push_back(std::move(name));
-  return order;
-}
-
 void DurableStore::LoadLatestModel(const std::vector<Manifest>& versions) {
   for (auto manifest = versions.rbegin(); manifest != versions.rend(); ++manifest) {
     const Status loaded = LoadModel(*manifest);
     if (loaded.ok()) return;
-    CannotLoad(manifest->id, loaded);
-    parts_.models->SetLost(manifest->id.name, loaded);
+    parts_.models->SetLost(manifest->id.name, CannotLoad(manifest->id, loaded));
     if (loaded.code() != StatusCode::kDataLoss) return;  // it may come back with the next start
   }
 }
@@ -134,8 +132,40 @@ Status DurableStore::LoadModel(const Manifest& manifest) {
   return OkStatus();
 }
 
-void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
+// What an earlier start, or this one, has moved to quarantine.
+void DurableStore::RecallLost(const std::set<VersionId>& published) {
+  const StatusOr<std::vector<state::LostVersion>> lost = parts_.directory->Lost();
+  if (!lost.ok()) {
+    Count(lost.status());
+    parts_.logger->Log(LogLevel::kError, "unknown what was lost: requests for it get NOT_FOUND",
+                       {{"error", std::string(lost.status().message())}});
+    return;
+  }
+  for (const state::LostVersion& version : state::StillLost(*lost, published)) {
+    const VersionId& id = version.id;
+    if (id.store == Store::kModels) parts_.models->SetLost(id.name, LostError(version));
+    if (id.store != Store::kGraphs) continue;  // feature sets: with their graph
+    parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
+    parts_.graphs->FinishLoad(id.name, id.version, LostError(version), {});
+  }
+}
+
+// Of what a later version has replaced, or has gone with its graph, nobody will ask again.
+void DurableStore::ForgetReplaced(const std::set<VersionId>& published) {
+  const auto is_replaced = [&](const VersionId& id) {
+    if (id.store == Store::kFeatures && !published.contains(state::GraphOf(id))) return true;
+    return std::any_of(published.begin(), published.end(), [&](const VersionId& other) { return Replaces(other, id); });
+  };
+  const Status forgotten = parts_.directory->ForgetLost(is_replaced);
+  if (forgotten.ok() || forgotten.code() == StatusCode::kNotFound) return;
+  Count(forgotten);
+  parts_.logger->Log(LogLevel::kWarning, "list of lost versions not cleaned up",
+                     {{"error", std::string(forgotten.message())}});
+}
+
+Status DurableStore::CannotLoad(const VersionId& id, const Status& error) {
   Count(error);
+  Status told = error;
   std::string message = "version not loaded";
   LogFields fields = {{"version", state::Describe(id)}, {"error", std::string(error.message())}};
   if (error.code() == StatusCode::kDataLoss && !parts_.read_only) {
@@ -144,11 +174,14 @@ void DurableStore::CannotLoad(const VersionId& id, const Status& error) {
     fields.emplace_back(moved.ok() ? "quarantine" : "quarantine_error",
                         moved.ok() ? *moved : std::string(moved.status().message()));
     if (moved.ok()) {
+      told = LostError({id, std::string(error.message()), *moved});
       MutexLock lock(&mutex_);
       published_.erase(id);
+      disk_bytes_.erase(id);
     }
   }
   parts_.logger->Log(LogLevel::kError, message, fields);
+  return told;
 }
 
 }  // namespace vicinal::durable

@@ -68,7 +68,7 @@ Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   const auto is_deleted = [&](const VersionId& id) {
     return id.store == Store::kGraphs && id.name == name && id.version <= last && !parts_.graphs->Has(name, id.version);
   };
-  return Remove(is_of_name, is_deleted, "graph", name);
+  return Remove(is_of_name, is_deleted, is_of_name, "graph", name);
 }
 
 Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name) {
@@ -82,7 +82,7 @@ Status DurableStore::RemoveFeatures(const std::string& graph, const std::string&
   const auto is_written_with = [&](const VersionId& id) {
     return is_of_name(id) || (id.store == Store::kGraphs && id.name == graph);
   };
-  return Remove(is_written_with, is_deleted, "feature set", name);
+  return Remove(is_written_with, is_deleted, is_of_name, "feature set", name);
 }
 
 Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
@@ -91,15 +91,15 @@ Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
   const auto is_deleted = [&](const VersionId& id) {
     return is_of_name(id) && id.version <= last && !parts_.models->Find(name, id.version).ok();
   };
-  return Remove(is_of_name, is_deleted, "model", name);
+  return Remove(is_of_name, is_deleted, is_of_name, "model", name);
 }
 
-Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_deleted, const char* type,
-                            const std::string& name) {
+Status DurableStore::Remove(const IdFilter& is_written_with, const IdFilter& is_deleted, const IdFilter& is_of_name,
+                            const char* type, const std::string& name) {
   std::vector<VersionId> deleted;
   {
     MutexLock lock(&mutex_);
-    while (writing_.has_value() && is_of_name(*writing_)) changed_.Wait(&mutex_);
+    while (writing_.has_value() && is_written_with(*writing_)) changed_.Wait(&mutex_);
     for (const VersionId& id : published_) {
       if (is_deleted(id)) deleted.push_back(id);
     }
@@ -118,23 +118,31 @@ Status DurableStore::Remove(const IdFilter& is_of_name, const IdFilter& is_delet
                                           "' is deleted in memory, but not on disk, and would come back with the next "
                                           "start; delete it again"));
   }
+  const Status forgotten = parts_.directory->ForgetLost(is_of_name);
+  if (!forgotten.ok() && forgotten.code() != StatusCode::kNotFound) {
+    Count(forgotten);
+    return Annotate(forgotten,
+                    absl::StrCat("that ", type, " '", name, "' is deleted could not be kept; delete it again"));
+  }
   MutexLock lock(&mutex_);
   std::erase_if(failures_, [&](const auto& failure) {
     const VersionId& id = failure.first;
     return is_deleted(id) || (id.store == Store::kFeatures && is_deleted(state::GraphOf(id)));
   });
-  return deleted.empty() ? NotFound(type, name) : OkStatus();
+  return deleted.empty() && !forgotten.ok() ? NotFound(type, name) : OkStatus();
 }
 
 Status DurableStore::RemoveFromDisk(const VersionId& id) {
   Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
   if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
   if (parts_.tuning != nullptr && id.store == Store::kGraphs) parts_.tuning->Detach(id.name, id.version);
-  MutexLock lock(&mutex_);
-  std::erase_if(published_, [&](const VersionId& version) {
+  const auto is_gone = [&](const VersionId& version) {
     return version == id ||
            (id.store == Store::kGraphs && version.store == Store::kFeatures && state::GraphOf(version) == id);
-  });
+  };
+  MutexLock lock(&mutex_);
+  std::erase_if(published_, is_gone);
+  std::erase_if(disk_bytes_, [&](const auto& known) { return is_gone(known.first); });
   return OkStatus();
 }
 

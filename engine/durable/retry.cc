@@ -50,13 +50,13 @@ void DurableStore::Finish(const VersionId& id, const Status& written) {
     if (!reachable.ok()) failure = reachable;
   }
   std::string_view before;
+  if (failure.ok()) NotePublished(id);
   {
     MutexLock lock(&mutex_);
     std::erase_if(failures_, [&](const auto& failed) { return Replaces(id, failed.first); });
     const auto failed = failures_.find(id);
     if (failed != failures_.end()) before = FailureKind(failed->second.why);
     if (failure.ok()) {
-      published_.insert(id);
       failures_.erase(id);
       last_write_ = parts_.clock->WallNow();
       retry_wait_ = retry_wait_.zero();

@@ -101,14 +101,28 @@ std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
   return resources;
 }
 
-ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models) {
+ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models,
+                        DeviceKind device) {
   ResourceCounts counts;
+  const bool own_memory = device != DeviceKind::kCpu;
+  const auto add = [&](int64_t all, int64_t device_part, int64_t StoredBytes::*kind) {
+    const int64_t there = own_memory ? device_part : 0;
+    counts.on_device.*kind += there;
+    counts.on_host.*kind += all - there;
+  };
   counts.graphs = static_cast<int64_t>(graphs.size());
   for (const GraphStatus& graph : graphs) {
     counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
     if (graph.stored != nullptr) counts.feature_sets += static_cast<int64_t>(graph.stored->feature_sets.size());
-    if (graph.graph != nullptr) ++counts.resident_graphs;
+    if (graph.graph == nullptr) continue;
+    ++counts.resident_graphs;
+    const int64_t on_device = graph.graph->device_bytes();  // may grow before size_bytes() is asked
+    add(graph.graph->size_bytes(), on_device, &StoredBytes::graphs);
+    for (const FeatureSetHandle& set : graph.feature_sets) {
+      add(set->matrix->size_bytes(), set->matrix->device_bytes(), &StoredBytes::features);
+    }
   }
+  for (const ModelHandle& model : models) add(model->model->size_bytes, 0, &StoredBytes::models);
   counts.models = static_cast<int64_t>(models.size());
   return counts;
 }
@@ -122,6 +136,11 @@ Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::s
     explanation.tuning.push_back(step.tuning_key ? request.graph->tuning().Record(*step.tuning_key) : std::nullopt);
   }
   explanation.decisions = plan.Decisions();
+  if (parts.former_revision != 0) {
+    explanation.decisions.push_back(absl::StrCat(
+        "the graph has the numerics revision ", parts.numerics_revision, " in place of ", parts.former_revision,
+        ", with which it was stored: this build has no kernels that add in that order, so answers may differ in bits"));
+  }
   explanation.scratch_bytes = plan.scratch_bytes();
   explanation.order = absl::StrCat(std::string(ToString(parts.order)), ": ", parts.order_reason);
   explanation.device = std::move(device);

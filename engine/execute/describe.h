@@ -21,7 +21,9 @@ FeatureSetResource ResourceOf(const FeatureSet& set);
 ModelResource ResourceOf(const StoredModel& stored);
 std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs);
 std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models);
-ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models);
+// All but what the state directory has. `device`: where graphs and features are.
+ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models,
+                        DeviceKind device);
 // `plan` is the plan of `request`; `device` is the name of its device.
 Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::string device);
 // All kernels of all operations, best first.

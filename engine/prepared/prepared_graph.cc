@@ -152,6 +152,22 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDense(
   return std::shared_ptr<const FeatureMatrix>(std::move(result));
 }
 
+StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDenseInParts(int64_t rows, int64_t cols,
+                                                                               Device& device,
+                                                                               const FillNumbers& fill) {
+  if (device.kind() == DeviceKind::kCpu) {
+    return FillDense(rows, cols, device, [&](float* all) { return fill(0, rows * cols, all); });
+  }
+  auto result = std::make_shared<FeatureMatrix>();
+  const int64_t stride = RowStride(cols, device);
+  result->rows_ = rows;
+  result->cols_ = cols;
+  result->size_bytes_ = rows * stride * static_cast<int64_t>(sizeof(float));
+  VICINAL_ASSIGN_OR_RETURN(result->buffer_, FillRows(rows, cols, stride, device, fill));
+  result->dense_ = {result->buffer_.as<float>(), rows, cols, stride};
+  return std::shared_ptr<const FeatureMatrix>(std::move(result));
+}
+
 StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const FeatureMatrix& stored,
                                                                            const std::vector<float>& rows,
                                                                            const std::vector<int64_t>& positions,
@@ -355,10 +371,16 @@ bool PreparedGraph::HoldsMeanEdgeFeatures() const {
   return mean_edge_features_ != nullptr;
 }
 
-int64_t PreparedGraph::size_bytes() const {
-  int64_t bytes = parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
-                  static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
-                  static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
+int64_t PreparedGraph::own_bytes() const {
+  return parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
+         static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
+         static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
+}
+
+int64_t PreparedGraph::size_bytes() const { return own_bytes() + device_bytes(); }
+
+int64_t PreparedGraph::device_bytes() const {
+  int64_t bytes = 0;
   MutexLock lock(&mutex_);
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
   for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();

@@ -25,6 +25,7 @@
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/memory/memory_budget.h"
+#include "engine/prepared/fill_rows.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -84,6 +85,9 @@ class FeatureMatrix {
   // must be in execution order. Errors of `fill` and of the device.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDense(int64_t rows, int64_t cols, Device& device,
                                                                   const std::function<Status(float* rows)>& fill);
+  // The same, where the rows can be made a part at a time: on a GPU the host never has all of them (fill_rows.h).
+  static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDenseInParts(int64_t rows, int64_t cols, Device& device,
+                                                                         const FillNumbers& fill);
   // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Transfers only these rows.
   // REQUIRES: `stored` is dense.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,
@@ -103,6 +107,8 @@ class FeatureMatrix {
   // csr().row_ptr in host memory. REQUIRES: sparse()
   const int64_t* host_row_ptr() const { return host_row_ptr_.empty() ? csr_->view().row_ptr : host_row_ptr_.data(); }
   int64_t size_bytes() const { return size_bytes_; }
+  // The part of size_bytes() that a device with memory of its own has there.
+  int64_t device_bytes() const { return size_bytes_ - static_cast<int64_t>(host_row_ptr_.size() * sizeof(int64_t)); }
 
  private:
   Status ConcatenateRows(const std::vector<const FeatureMatrix*>& parts, Device& device);
@@ -126,6 +132,8 @@ class PreparedGraph {
     std::string source_digest;  // of what the upload was made from; opaque
     bool pinned = false;        // stays in memory, whatever else needs that
     int64_t numerics_revision = NumericsRevision(OrderKind::kNone);
+    // The one with which it was stored, by a build that added in another order; 0: the same, or it was never stored.
+    int64_t former_revision = 0;
     OrderKind requested_order = OrderKind::kAuto;
     OrderKind order = OrderKind::kNone;
     std::string order_reason;        // why this order, for users
@@ -182,6 +190,8 @@ class PreparedGraph {
 
   // Current bytes: CSR, permutation, features of edges, and everything derived.
   int64_t size_bytes() const;
+  // The part of size_bytes() that a device with memory of its own has there: what was derived.
+  int64_t device_bytes() const;
 
   // Adds `memory` to the reservation that this graph owns. Graphs without a reservation are not counted.
   void AddReservation(Reservation memory) const;
@@ -210,6 +220,7 @@ class PreparedGraph {
   AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
   void KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const;
   std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops canonical) const;
+  int64_t own_bytes() const;  // of parts_
 
   Parts parts_;
   Device* device_;

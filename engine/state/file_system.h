@@ -79,6 +79,8 @@ class ReadableFile {
   virtual Status ReadAt(int64_t offset, char* to, int64_t bytes) const = 0;
   // A hint that this range will be read soon: starts reading it from disk and returns.
   virtual void Prefetch(int64_t offset, int64_t bytes) const = 0;
+  // Whether the byte can be read without waiting for the disk. False if nobody knows.
+  virtual bool IsInMemory(int64_t offset) const = 0;
 
   const std::string& path() const { return path_; }
 

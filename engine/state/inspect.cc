@@ -152,6 +152,8 @@ StatusOr<Inventory> TakeInventory(FileSystem& files) {
   }
   MarkReplaced(&inventory.versions);
   VICINAL_ASSIGN_OR_RETURN(inventory.unpublished, directory->Unpublished());
+  VICINAL_ASSIGN_OR_RETURN(const std::set<VersionId> published, directory->ListPublished());
+  inventory.lost = StillLost(directory->Lost().value_or(std::vector<LostVersion>()), published);
   const auto entries = files.List("quarantine");
   if (!entries.ok() && entries.status().code() != StatusCode::kNotFound) return entries.status();
   VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
@@ -187,6 +189,7 @@ Status CheckFiles(FileSystem& files, const std::function<void(const FileVerdict&
   on_file(VerdictOf(files, "FORMAT", OkStatus()));  // else it would not be open
   on_file(VerdictOf(files, "INCARNATION", directory->CheckIncarnation()));
   on_file(VerdictOf(files, "VERSIONS", directory->CheckReservations()));
+  if (files.Stat("LOST").ok()) on_file(VerdictOf(files, "LOST", directory->Lost().status()));
   VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
   for (const std::string& file : marks_files) on_file(VerdictOf(files, file, ReadKernelMarks(files, file).status()));
   VICINAL_ASSIGN_OR_RETURN(const Listing listing, directory->List());

@@ -42,6 +42,7 @@ struct Inventory {
   std::vector<ListedProblem> problems;   // versions that cannot be used
   std::vector<std::string> unpublished;  // directories of versions without a manifest, which Sweep deletes
   std::vector<std::string> quarantined;  // directories below quarantine/
+  std::vector<LostVersion> lost;         // in whose place nothing serves; empty also if LOST is damaged
   std::vector<QuarantinedKernel> kernels;
 };
 // Errors of StateDirectory::Open (read-only) and of the file system.

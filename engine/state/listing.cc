@@ -161,6 +161,16 @@ StatusOr<Manifest> StateDirectory::GetManifest(const VersionId& id) const {
   return ReadManifest(id, path);
 }
 
+int64_t StateDirectory::DiskBytes(const Manifest& manifest) const {
+  const auto path = PathOf(manifest.id);
+  int64_t bytes = 0;
+  for (const ManifestFile& file : manifest.files) {
+    const auto info = path.ok() ? files_->Stat(Join(*path, file.name)) : path.status();
+    if (info.ok()) bytes += info->disk_bytes;
+  }
+  return bytes;
+}
+
 StatusOr<std::vector<std::string>> StateDirectory::Unpublished() const {
   std::vector<std::string> paths;
   std::set<VersionId> graphs;

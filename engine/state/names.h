@@ -32,6 +32,7 @@ struct VersionId {
 };
 
 inline constexpr size_t kMaxNameBytes = 4096;
+inline constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
 
 // INVALID_ARGUMENT (BAD_NAME): empty, too long or not UTF-8.
 StatusOr<std::string> EncodeName(std::string_view name);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,6 +97,11 @@ class PosixReadableFile final : public ReadableFile {
   }
   void Prefetch(int64_t offset, int64_t bytes) const override {
     posix_fadvise(fd_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+  }
+  bool IsInMemory(int64_t offset) const override {
+    char byte = 0;
+    const iovec to = {&byte, 1};
+    return preadv2(fd_.get(), &to, 1, offset, RWF_NOWAIT) == 1;
   }
 
  private:

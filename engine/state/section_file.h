@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,9 @@ class SectionFileReader {
 
   const std::vector<Section>& sections() const { return sections_; }
   const Section* Find(std::string_view name) const;  // null if there is none
+  // Brings the contents into the page cache, in the order of the file, on this thread alone: that is how a disk is
+  // fastest. Skips what is there, ends early once `stop` is true, and tells no errors: who reads will see them.
+  void WarmUp(const std::function<bool()>& stop) const;
   // A hint that the section will be read soon: starts reading it, or the first part of a long one, and returns.
   void Prefetch(const Section& section) const;
   const FileSummary& summary() const { return summary_; }
@@ -103,13 +107,16 @@ class SectionFileReader {
   using OnPiece = std::function<void(const char* piece, int64_t bytes)>;
   struct Target {
     const Section* section;  // of sections()
-    void* to;                // section->bytes bytes, which the caller owns
+    void* to;                // as many bytes as are read, which the caller owns
     // If not empty, called with each piece while it is in the cache, on several threads at once and before its checksum
     // is known: for a check of the contents. Pieces are multiples of 256 KiB, but for the last one.
     OnPiece on_piece = {};
+    // The part of the section: whole chunks of 1 MiB, but for the section's last one. No `bytes`: up to its end.
+    int64_t begin = 0;
+    std::optional<int64_t> bytes = std::nullopt;
   };
-  // Reads whole sections and verifies them, in parallel over `pool` (null: on this thread). After an error the
-  // contents of all targets are undefined; the error is that of the damaged place that comes first in the file.
+  // Reads sections or parts of them and verifies these, in parallel over `pool` (null: on this thread). After an error
+  // the contents of all targets are undefined; the error is that of the damaged place that comes first in the file.
   Status Read(const std::vector<Target>& targets, ThreadPool* pool) const;
   // Reads and verifies all sections, a few MiB of memory at a time. The first damaged place, as Read.
   Status Verify() const;

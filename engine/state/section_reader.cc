@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/file_error.h"
@@ -22,13 +23,19 @@ constexpr int64_t kMostEarlyBytes = int64_t{256} << 20;
 struct Task {
   size_t target;
   int64_t first, count;
+
+  int64_t offset() const { return first * kChunkBytes; }  // in the section
 };
 
 std::vector<Task> TasksOf(const std::vector<SectionFileReader::Target>& targets) {
   std::vector<Task> tasks;
   for (size_t i = 0; i < targets.size(); ++i) {
-    const int64_t chunks = internal::ChunkCount(targets[i].section->bytes);
-    for (int64_t first = 0; first < chunks; first += kTaskChunks) {
+    const SectionFileReader::Target& target = targets[i];
+    const int64_t end = target.bytes ? target.begin + *target.bytes : target.section->bytes;
+    VICINAL_CHECK(target.begin >= 0 && target.begin % kChunkBytes == 0 && end <= target.section->bytes);
+    VICINAL_CHECK(end % kChunkBytes == 0 || end == target.section->bytes);
+    const int64_t chunks = internal::ChunkCount(end);
+    for (int64_t first = target.begin / kChunkBytes; first < chunks; first += kTaskChunks) {
       tasks.push_back({i, first, std::min(kTaskChunks, chunks - first)});
     }
   }
@@ -67,6 +74,19 @@ StatusOr<std::unique_ptr<SectionFileReader>> SectionFileReader::Open(const FileS
 
 void SectionFileReader::Prefetch(const Section& section) const {
   file_->Prefetch(section.offset, std::min(section.bytes, kMostEarlyBytes));
+}
+
+void SectionFileReader::WarmUp(const std::function<bool()>& stop) const {
+  constexpr int64_t kPiece = int64_t{4} << 20;
+  std::vector<char> unused(kPiece);
+  for (const Section& section : sections_) {
+    for (int64_t at = 0; at < section.bytes; at += kPiece) {
+      if (stop()) return;
+      const int64_t bytes = std::min(kPiece, section.bytes - at), offset = section.offset + at;
+      if (file_->IsInMemory(offset) && file_->IsInMemory(offset + bytes - 1)) continue;
+      if (!file_->ReadAt(offset, unused.data(), bytes).ok()) return;
+    }
+  }
 }
 
 const Section* SectionFileReader::Find(std::string_view name) const {
@@ -113,7 +133,7 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
     const bool goes_on = asked[thread] > index && asked[thread] <= end;
     for (int64_t next = goes_on ? asked[thread] : index + 1; next < end; ++next) {
       const Section& section = *targets[tasks[next].target].section;
-      const int64_t at = tasks[next].first * kChunkBytes;
+      const int64_t at = tasks[next].offset();
       file_->Prefetch(section.offset + at, std::min(tasks[next].count * kChunkBytes, section.bytes - at));
     }
     asked[thread] = end;
@@ -123,9 +143,9 @@ Status SectionFileReader::Read(const std::vector<Target>& targets, ThreadPool* p
     const Task& task = tasks[index];
     const Target& target = targets[task.target];
     Status status = ReadChunks(*target.section, task.first, task.count,
-                               static_cast<char*>(target.to) + task.first * kChunkBytes, target.on_piece);
+                               static_cast<char*>(target.to) + (task.offset() - target.begin), target.on_piece);
     if (status.ok()) return;
-    const int64_t at = target.section->offset + task.first * kChunkBytes;
+    const int64_t at = target.section->offset + task.offset();
     MutexLock lock(&mutex);
     if (error.ok() || at < error_at) {
       error = std::move(status);

@@ -18,7 +18,6 @@ namespace vicinal::state {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int64_t kMaxVersion = int64_t{1} << 53;  // exact in every JSON reader
 constexpr char kFormat[] = "FORMAT", kIncarnation[] = "INCARNATION", kVersions[] = "VERSIONS", kLock[] = "LOCK",
                kRecent[] = "RECENT";
 
@@ -261,25 +260,6 @@ StatusOr<LockHolder> StateDirectory::ReadHolder() const {
   const auto holder = ParseHolder(text);
   if (!holder) return NotFound("lock holder", kLock, "the writer has not written its name yet");
   return *holder;
-}
-
-StatusOr<std::string> StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
-  VICINAL_CHECK(!options_.read_only);
-  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
-  const std::string target = "quarantine/" + std::string(ToString(id.store)) + "-" + std::to_string(id.version) + "-" +
-                             MakeUuid().substr(0, 8);
-  const Json why = {{"path", path}, {"version", Describe(id)}, {"reason", reason.ToString()}};
-  MutexLock lock(&mutex_);
-  VICINAL_RETURN_IF_ERROR(files_->Stat(path).status());
-  VICINAL_RETURN_IF_ERROR(IgnoreExisting(files_->MakeDirectory("quarantine")));
-  VICINAL_RETURN_IF_ERROR(files_->MakeDirectory(target));
-  VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, target + "/REASON.json", internal::SealJson(why)));
-  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory("quarantine"));
-  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
-  VICINAL_RETURN_IF_ERROR(files_->Rename(path, target + "/data"));
-  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(target));
-  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(ParentOf(path)));
-  return target;
 }
 
 }  // namespace vicinal::state

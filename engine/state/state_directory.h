@@ -6,7 +6,8 @@
 //   ReserveVersions        no number of the block is ever handed out again within this incarnation
 //   VersionWriter::Publish the version is listed, with these bytes and this metadata
 //   Remove                 the version is not listed
-//   Quarantine             the version is not listed; its files and the reason are below quarantine/
+//   Quarantine             the version is not listed, but Lost; its files and the reason are below quarantine/
+//   ForgetLost             these are not Lost any more
 // When Publish or Remove fail, the version may be listed after a crash or not, but never in part. Nothing that was not
 // published is ever listed. A version whose Publish failed keeps its number: use a new one, or Discard it.
 #ifndef VICINAL_ENGINE_STATE_STATE_DIRECTORY_H_
@@ -51,6 +52,16 @@ struct Listing {
   std::vector<Manifest> published;      // by id
   std::vector<ListedProblem> problems;  // versions that are there and cannot be used; they block no other
 };
+
+// A version that was damaged and moved to quarantine/.
+struct LostVersion {
+  VersionId id;
+  std::string reason;      // for people
+  std::string quarantine;  // the directory of its files, relative to the state directory
+};
+// Those in whose place nothing serves: `published` has no other version of the name, and of feature sets the graph
+// version is there.
+std::vector<LostVersion> StillLost(std::vector<LostVersion> lost, const std::set<VersionId>& published);
 
 struct SweepReport {
   int64_t files = 0;
@@ -121,6 +132,8 @@ class StateDirectory {
   StatusOr<std::set<VersionId>> ListPublished() const;
   // NOT_FOUND: it is not published. DATA_LOSS.
   StatusOr<Manifest> GetManifest(const VersionId& id) const;
+  // Bytes that its data files take on disk, without their holes; what cannot be looked at counts nothing.
+  int64_t DiskBytes(const Manifest& manifest) const;
   // The incarnation as it is on disk now. NOT_FOUND, DATA_LOSS.
   StatusOr<std::string> ReadIncarnationNow() const;
   // Directories of versions without a manifest: being written, removed, or left from a crash.
@@ -141,9 +154,13 @@ class StateDirectory {
   Status PutRecent(const std::vector<std::string>& graphs);
   StatusOr<std::vector<std::string>> GetRecent() const;
 
-  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason. Returns
-  // the directory of both. NOT_FOUND: nothing of that version is there.
+  // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason, and keeps
+  // in mind that it was there. Returns the directory of both. NOT_FOUND: nothing of that version is there.
   StatusOr<std::string> Quarantine(const VersionId& id, const Status& reason);
+  // What was quarantined and not forgotten since, one version of each name, in that order. DATA_LOSS: nobody knows.
+  StatusOr<std::vector<LostVersion>> Lost() const;
+  // NOT_FOUND: none of these was lost.
+  Status ForgetLost(const std::function<bool(const VersionId& id)>& is_forgotten);
   // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their
   // directory changed within `grace`. Leaves versions that are being written, and files this product does not write.
   StatusOr<SweepReport> Sweep(std::chrono::seconds grace);
@@ -178,6 +195,8 @@ class StateDirectory {
   void DeleteFiles(const std::string& path, const std::set<std::string>& keep, SweepReport* report);
   void DeleteTree(const std::string& path, SweepReport* report);
   void RemoveEmptyParents(const std::string& path);
+  Status WriteLost(const std::vector<LostVersion>& lost) VICINAL_REQUIRES(mutex_);
+  Status AddLost(LostVersion added) VICINAL_REQUIRES(mutex_);
 
   FileSystem* const files_;
   const Options options_;

@@ -34,7 +34,7 @@ struct Entry {
   int64_t declared_nodes = 0, declared_edges = 0;
   Status error;                // of the last preparation or load
   int64_t failed_version = 0;  // whose error that is
-  bool load_failed = false;    // `error` is that of a load
+  Status load_error;           // why the version on disk cannot be loaded; OK: it can, or there is none
 
   GraphState state() const {
     if (preparing_version != 0) return GraphState::kPreparing;
@@ -129,8 +129,8 @@ StatusOr<GraphHandle> HandleIn(const Entry& entry, const std::string& graph, int
       return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), " is being loaded from disk; try again"),
                          kLoadingRetry);
     }
-    if (entry.load_failed) {
-      return Annotate(entry.error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
+    if (!entry.load_error.ok() && entry.preparing_version == 0) {
+      return Annotate(entry.load_error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
     }
     const bool failed = entry.state() == GraphState::kFailed;
     return FailedPrecondition(
@@ -219,9 +219,12 @@ struct GraphStore::State {
 
   // Makes place for one more name by evicting one whose preparation failed; appends that to `evicted`.
   Status AdmitName(std::string* evicted) VICINAL_REQUIRES(mutex) {
-    if (static_cast<int64_t>(entries.size()) < options.max_graphs) return OkStatus();
-    const auto failed = std::find_if(entries.begin(), entries.end(),
-                                     [](const auto& e) { return e.second.state() == GraphState::kFailed; });
+    // What is lost on disk takes no place, and must not pass for something that never was.
+    const auto takes_place = [](const auto& e) { return e.second.load_error.ok(); };
+    if (std::count_if(entries.begin(), entries.end(), takes_place) < options.max_graphs) return OkStatus();
+    const auto failed = std::find_if(entries.begin(), entries.end(), [&](const auto& e) {
+      return takes_place(e) && e.second.state() == GraphState::kFailed;
+    });
     if (failed == entries.end()) return TooMany("graph", "max_graphs", options.max_graphs);
     *evicted = failed->first;
     entries.erase(failed);
@@ -267,7 +270,6 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
     entry.stage.clear();
     entry.error = OkStatus();
     entry.failed_version = 0;
-    entry.load_failed = false;
     entry.declared_nodes = node_count;
     entry.declared_edges = edge_count;
   }
@@ -310,6 +312,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     if (graph.ok()) {
       Retire(entry);
       entry.stored = nullptr;
+      entry.load_error = OkStatus();
       entry.last_use = state_->options.clock->Now();
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
@@ -372,14 +375,26 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
       }
     } else if (graph.status().code() != StatusCode::kResourceExhausted) {
       entry->stored = nullptr;
+      entry->load_error = graph.status();
       if (entry->preparing_version == 0) {
         entry->error = graph.status();
         entry->failed_version = version;
-        entry->load_failed = true;
       }
     }
   }
   state_->watchers.Notify(name);
+}
+
+void GraphStore::SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                                 const Status& error) {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
+  if (error.ok()) {
+    found->second.lost_features.erase(feature_set);
+  } else {
+    found->second.lost_features[feature_set] = error;
+  }
 }
 
 void GraphStore::PostponeLoad(const std::string& name, int64_t version) {
@@ -414,8 +429,8 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
     if (entry.version() >= graph->parts().version) return;
     Retire(entry);
     entry.stored = nullptr;
-    entry.loading = entry.load_failed = false;
-    entry.error = OkStatus();
+    entry.loading = false;
+    entry.error = entry.load_error = OkStatus();
     old_graph = std::exchange(entry.graph, std::move(graph));
     old_features = std::exchange(entry.features, {});
     entry.lost_features = std::move(lost);
@@ -567,13 +582,13 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
     if (entry.stored) {
       auto rest = std::make_shared<StoredGraph>(*entry.stored);
       const auto is_it = [&](const FeatureSetResource& set) { return set.name == name; };
-      if (std::erase_if(rest->feature_sets, is_it) == 0) return NotFound("feature set", name);
+      const bool was_lost = entry.lost_features.erase(name) > 0;
+      if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound("feature set", name);
       entry.stored = std::move(rest);
     } else {
+      const bool was_lost = entry.lost_features.erase(name) > 0;
       const auto set = entry.features.find(name);
-      if (set == entry.features.end()) {
-        return entry.lost_features.erase(name) > 0 ? OkStatus() : NotFound("feature set", name);
-      }
+      if (set == entry.features.end()) return was_lost ? OkStatus() : NotFound("feature set", name);
       deleted = std::move(set->second);
       Retire(deleted);
       entry.features.erase(set);

@@ -115,10 +115,14 @@ class GraphStore {
   int64_t StoredVersion(const std::string& name) const;
   // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
   // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
-  // the name is FAILED, and requests get that error. `lost`: feature sets that could not be loaded, by name; requests
+  // the name is FAILED, and requests get that error until an upload is prepared, or the name deleted; it takes no place
+  // under max_graphs. `lost`: feature sets that could not be loaded, by name; requests
   // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is on disk only.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                   std::vector<FeatureSet> feature_sets, const std::map<std::string, Status>& lost = {});
+  // What FinishLoad says of one feature set of a version in memory; OK: it is not lost any more.
+  void SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                       const Status& error);
   // It cannot be read now: it stays on disk, READY, and may be loaded later.
   void PostponeLoad(const std::string& name, int64_t version);
   // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.

@@ -96,6 +96,11 @@ void ModelStore::SetLost(const std::string& name, const Status& error) {
   if (!models_.contains(name)) lost_.try_emplace(name, error);
 }
 
+void ModelStore::ForgetLost(const std::string& name) {
+  MutexLock lock(&mutex_);
+  lost_.erase(name);
+}
+
 StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version) const {
   MutexLock lock(&mutex_);
   const auto found = models_.find(name);

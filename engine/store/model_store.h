@@ -65,6 +65,7 @@ class ModelStore {
   // A model of that name is on disk and cannot be loaded: requests get `error` until one is put there, or it is
   // deleted. No effect while a version serves, or if there is such an error already.
   void SetLost(const std::string& name, const Status& error);
+  void ForgetLost(const std::string& name);
   // Version 0: the latest. NOT_FOUND; the error of SetLost.
   StatusOr<ModelHandle> Find(const std::string& name, int64_t version) const;
   std::vector<ModelHandle> List() const;  // by name

@@ -84,15 +84,23 @@ class UploadStream {
 
   // After kFinish. May take long. Does not wait for what `finish` asked to wait for.
   Status Finish(const Call& call, Response* response) {
-    const auto make = [this](UploadContent& content) -> StatusOr<std::string> {
+    // Outlives this stream, with the finished upload.
+    const auto made_version = std::make_shared<UploadedVersion>();
+    const auto make = [&](UploadContent& content) -> StatusOr<std::string> {
       Spec spec;
       if (!spec.ParseFromArray(content.spec.data(), static_cast<int>(content.spec.size())))
         return Internal("the upload's own spec does not parse");
       Response made;
       VICINAL_RETURN_IF_ERROR(steps_.make(spec, content, &made));
+      *made_version = steps_.version_of(made);
       return made.SerializeAsString();
     };
-    VICINAL_ASSIGN_OR_RETURN(const std::string bytes, store_.Finish(hold_, call.limits, make));
+    // A client that waits for the graph asks again for the end of its upload: that must be known until then.
+    const auto goes_on = [&engine = engine_, made_version] {
+      const auto reached = engine.HasReached(*made_version, engine.durable() ? WaitFor::kDurable : WaitFor::kReady);
+      return reached.ok() && !*reached;
+    };
+    VICINAL_ASSIGN_OR_RETURN(const std::string bytes, store_.Finish(hold_, call.limits, make, goes_on));
     if (!response->ParseFromString(bytes)) return Internal("the upload's kept answer does not parse");
     *response->mutable_upload() = store_.Describe(hold_);
     version_ = steps_.version_of(*response);

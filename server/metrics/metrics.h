@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/resources.h"
 #include "engine/base/clock.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
@@ -31,6 +32,7 @@ struct StateSnapshot {
           kept_answers = 0;
   int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, answer_bytes = 0, request_bytes = 0,
           upload_bytes = 0, budget_bytes = 0;
+  StoredBytes on_disk, on_host, on_device;
   int64_t not_durable = 0;                // versions
   int64_t quarantined_kernels = 0;        // configurations
   double last_state_write_seconds = 0.0;  // since 1970; 0: never

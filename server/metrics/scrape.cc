@@ -43,6 +43,21 @@ MetricFamily Memory(const StateSnapshot& state) {
   return family;
 }
 
+MetricFamily Tiers(const StateSnapshot& state) {
+  MetricFamily family =
+      Family("vicinal_tier_bytes", "Bytes of graphs, feature sets and models, by where they are.", MetricType::Gauge);
+  const std::pair<const char*, const StoredBytes*> tiers[] = {
+      {"disk", &state.on_disk}, {"host", &state.on_host}, {"device", &state.on_device}};
+  for (const auto& [tier, bytes] : tiers) {
+    const std::pair<const char*, int64_t> kinds[] = {
+        {"graphs", bytes->graphs}, {"features", bytes->features}, {"models", bytes->models}};
+    for (const auto& [kind, count] : kinds) {
+      AddValue(&family, static_cast<double>(count), {{"tier", tier}, {"kind", kind}});
+    }
+  }
+  return family;
+}
+
 MetricFamily Refused(const ConnectionCounts& counts) {
   MetricFamily family =
       Family("vicinal_connections_refused_total", "Connections closed as soon as they were made.", MetricType::Counter);
@@ -112,6 +127,7 @@ std::vector<MetricFamily> Scrape::StateFamilies(const StateSnapshot& state, cons
       GaugeFamily("vicinal_open_uploads", "Uploads that await chunks.", real(state.open_uploads)),
       GaugeFamily("vicinal_kept_answers", "Outputs whose rows are kept for all nodes.", real(state.kept_answers)),
       Memory(state),
+      Tiers(state),
       GaugeFamily("vicinal_memory_budget_bytes", "Memory budget in bytes; 0: unlimited.", real(state.budget_bytes)),
       GaugeFamily("vicinal_ready", "1 while the server accepts requests.", state.ready ? 1.0 : 0.0),
       Launches(state),

@@ -145,13 +145,21 @@ bool UploadStore::Upload::BeginFinish(int64_t lease, const WorkLimits& limits, c
   return true;
 }
 
-void UploadStore::Upload::EndFinish(StatusOr<std::string> answer, MonotonicTime now) {
+void UploadStore::Upload::EndFinish(StatusOr<std::string> answer, UploadStore::GoesOn goes_on, MonotonicTime now) {
   MutexLock lock(&mutex_);
   last_used_ = now;
   answer_ = std::move(answer);
+  goes_on_ = std::move(goes_on);
   state_ = State::kFinished;
   FreeContent();
   finished_.NotifyAll();
+}
+
+bool UploadStore::Upload::GoesOn(MonotonicTime now) {
+  MutexLock lock(&mutex_);
+  if (state_ != State::kFinished || !answer_.ok() || !goes_on_ || !goes_on_()) return false;
+  last_used_ = now;
+  return true;
 }
 
 UploadStore::Upload::State UploadStore::Upload::GiveUpFinish(MonotonicTime now) {

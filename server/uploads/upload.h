@@ -32,7 +32,9 @@ class UploadStore::Upload {
   // True: the caller must run `make` on content(), then call EndFinish or GiveUpFinish. False: `*answer` is the answer.
   bool BeginFinish(int64_t lease, const WorkLimits& limits, const Clock& clock, StatusOr<std::string>* answer);
   // Stores the answer and frees the content. Neither EndFinish nor GiveUpFinish allocates.
-  void EndFinish(StatusOr<std::string> answer, MonotonicTime now);
+  void EndFinish(StatusOr<std::string> answer, UploadStore::GoesOn goes_on, MonotonicTime now);
+  // Whether what a finished upload made is still being prepared or written; if so, it was last used `now`.
+  bool GoesOn(MonotonicTime now);
   // Opens the upload again, or drops it if content was taken. Returns the new state.
   State GiveUpFinish(MonotonicTime now);
   // REQUIRES: after EndFinish.
@@ -66,7 +68,8 @@ class UploadStore::Upload {
   MonotonicTime last_used_ VICINAL_GUARDED_BY(mutex_);
   std::vector<int64_t> received_ VICINAL_GUARDED_BY(mutex_);  // of each tensor; outlives the content
   StatusOr<std::string> answer_ VICINAL_GUARDED_BY(mutex_) = std::string();
-  UploadContent content_ VICINAL_GUARDED_BY(mutex_);  // while finishing, used by the finishing thread alone
+  UploadStore::GoesOn goes_on_ VICINAL_GUARDED_BY(mutex_);  // once finished; may be empty
+  UploadContent content_ VICINAL_GUARDED_BY(mutex_);        // while finishing, used by the finishing thread alone
 };
 
 }  // namespace vicinal::server

@@ -118,16 +118,17 @@ StatusOr<int64_t> UploadStore::Append(const Hold& hold, const v1::UploadChunk& c
   return hold.upload->Append(hold.lease, chunk, options_.max_chunk_bytes, clock_.Now());
 }
 
-StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& limits, const Make& make) {
+StatusOr<std::string> UploadStore::Finish(const Hold& hold, const WorkLimits& limits, const Make& make,
+                                          GoesOn goes_on) {
   StatusOr<std::string> answer = std::string();
   if (!hold.upload->BeginFinish(hold.lease, limits, clock_, &answer)) return answer;
-  return Conclude(*hold.upload, OrOutOfMemory([&] { return make(hold.upload->content()); }));
+  return Conclude(*hold.upload, OrOutOfMemory([&] { return make(hold.upload->content()); }), std::move(goes_on));
 }
 
-StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string> answer) {
+StatusOr<std::string> UploadStore::Conclude(Upload& upload, StatusOr<std::string> answer, GoesOn goes_on) {
   if (answer.ok() || !MayGoAway(answer.status().code())) {
     // First the state, then the answer's copy, which needs memory.
-    upload.EndFinish(std::move(answer), clock_.Now());
+    upload.EndFinish(std::move(answer), std::move(goes_on), clock_.Now());
     return upload.answer();
   }
   if (upload.GiveUpFinish(clock_.Now()) == Upload::State::kDropped) Forget(upload.id());
@@ -176,7 +177,8 @@ void UploadStore::ExpireLocked() {
   const MonotonicTime now = clock_.Now();
   for (auto entry = uploads_.begin(); entry != uploads_.end();) {
     Upload& upload = *entry->second;
-    if (upload.state() == Upload::State::kFinishing || now - upload.last_used() < options_.ttl) {
+    const bool in_use = upload.state() == Upload::State::kFinishing || now - upload.last_used() < options_.ttl;
+    if (in_use || upload.GoesOn(now)) {
       ++entry;
       continue;
     }
@@ -198,6 +200,7 @@ void UploadStore::DropFinishedLocked() {
                    [](const auto& a, const auto& b) { return a->last_used() < b->last_used(); });
   for (const std::shared_ptr<Upload>& upload : finished) {
     if (uploads_.size() < kMaxKept && bytes <= kMaxKeptBytes) return;
+    if (upload->GoesOn(clock_.Now())) continue;
     bytes -= upload->kept_bytes();
     uploads_.erase(upload->id());
   }

@@ -76,9 +76,11 @@ class UploadStore {
   // Calls `make` with the content, once even if several streams finish, and keeps its answer (or its error) until the
   // upload expires. Transient errors (UNAVAILABLE, RESOURCE_EXHAUSTED, CANCELLED, DEADLINE_EXCEEDED, and a `make` that
   // runs out of memory) are not kept: the upload stays open if `make` took nothing out of the content, and is dropped
-  // otherwise. INVALID_ARGUMENT: tensors are not complete.
+  // otherwise. INVALID_ARGUMENT: tensors are not complete. `goes_on`: whether what was made is still being prepared or
+  // written; the time to expire begins when it ends. Called under the store's lock, so it must not call the store.
   using Make = std::function<StatusOr<std::string>(UploadContent& content)>;
-  StatusOr<std::string> Finish(const Hold& hold, const WorkLimits& limits, const Make& make);
+  using GoesOn = std::function<bool()>;
+  StatusOr<std::string> Finish(const Hold& hold, const WorkLimits& limits, const Make& make, GoesOn goes_on = {});
 
   // Reports the end of a stream. Drops an upload without any bytes that no newer stream continues, because it would
   // count as open.
@@ -98,7 +100,7 @@ class UploadStore {
   void DropFinishedLocked() VICINAL_REQUIRES(mutex_);
   int64_t OpenLocked() const VICINAL_REQUIRES(mutex_);
   void Forget(const std::string& upload_id);
-  StatusOr<std::string> Conclude(Upload& upload, StatusOr<std::string> answer);
+  StatusOr<std::string> Conclude(Upload& upload, StatusOr<std::string> answer, GoesOn goes_on);
 
   const Options options_;
   const Clock& clock_;

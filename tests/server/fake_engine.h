@@ -125,7 +125,7 @@ class FakeEngine : public Engine {
     MutexLock lock(&mutex_);
     last_waited = version;
     if (wait_for == WaitFor::kDurable) return FailedPrecondition("NO_STATE_DIRECTORY", "nothing is kept");
-    return true;
+    return !prepares;
   }
   std::unique_ptr<Subscription> WatchVersion(const UploadedVersion&, std::function<void()>) override {
     return std::make_unique<Subscription>();
@@ -187,6 +187,7 @@ class FakeEngine : public Engine {
   MemoryBudget budget{int64_t{1} << 30};
   int puts = 0;
   std::optional<GraphSource> last_graph;
+  bool prepares = false;  // nothing that was put is READY
   mutable UploadedVersion last_waited;
   std::optional<InferenceRequest> last_request;
   std::optional<TuneGraphRequest> last_tuning;

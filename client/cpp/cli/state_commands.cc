@@ -88,6 +88,12 @@ Json InventoryJson(const state::Inventory& inventory) {
   for (const state::ListedProblem& problem : inventory.problems) json["problems"].push_back(ProblemJson(problem));
   json["unpublished"] = inventory.unpublished;
   json["quarantined"] = inventory.quarantined;
+  json["lost"] = Json::array();
+  for (const state::LostVersion& lost : inventory.lost) {
+    Json entry = IdJson(lost.id);
+    entry.update({{"reason", lost.reason}, {"quarantine", lost.quarantine}});
+    json["lost"].push_back(std::move(entry));
+  }
   json["quarantined_kernels"] = Json::array();
   for (const state::QuarantinedKernel& kernel : inventory.kernels) {
     json["quarantined_kernels"].push_back(
@@ -121,6 +127,10 @@ void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
   }
   for (const std::string& path : inventory.unpublished) out << "unpublished " << path << " (being written, or swept)\n";
   for (const std::string& path : inventory.quarantined) out << "quarantined " << path << " (see REASON.json)\n";
+  for (const state::LostVersion& lost : inventory.lost) {
+    out << "LOST " << state::Describe(lost.id) << ": requests get DATA_LOSS until it is uploaded again or deleted; see "
+        << lost.quarantine << '\n';
+  }
   for (const state::QuarantinedKernel& kernel : inventory.kernels) {
     out << "quarantined kernel '" << kernel.configuration << "' on " << kernel.device << ": " << kernel.reason << '\n';
   }

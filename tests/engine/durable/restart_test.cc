@@ -5,10 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "engine/base/uuid.h"
+#include "engine/state/sealed_json.h"
 #include "tests/engine/durable/restart_testing.h"
 
 namespace vicinal {
@@ -152,6 +155,39 @@ TEST(WithoutAStateDirectory, NothingIsDurableAndEveryStartIsAnotherIncarnation) 
   EXPECT_EQ(first->GetGraph("g")->serving->durability, Durability::kMemory);
   EXPECT_EQ(first->GetGraph("g")->incarnation, first->incarnation());
   EXPECT_EQ(first->GetModel("m")->durability, Durability::kMemory);
+}
+
+// A build that adds in another order than the one that stored the graph: its manifest says so.
+TEST_F(RestartTest, AnotherNumericsRevisionIsToldByTheLogAndByExplain) {
+  Start();
+  Put(SmallGraph("g"));
+  Put(SmallGraph("other"));
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  const int64_t version = AwaitDurable("g").serving->version;
+  const int64_t revision = engine_->GetGraph("g")->serving->numerics_revision;
+  AwaitDurable("other");
+  Stop();
+  const std::string path = directory_ / ("state/graphs/g/" + std::to_string(version) + "/manifest.json");
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  auto manifest = state::internal::UnsealJson(path, text.str());
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  manifest->erase("crc32c");
+  ASSERT_EQ((*manifest)["metadata"]["numerics_revision"], revision);
+  (*manifest)["metadata"]["numerics_revision"] = 4711;
+  std::ofstream(path) << state::internal::SealJson(*manifest);
+  Start();
+  EXPECT_EQ(AwaitLoaded("g").serving->numerics_revision, revision);
+  EXPECT_THAT(lines_.all(), HasSubstr("numerics revision changed"));
+  const std::string change =
+      "the numerics revision " + std::to_string(revision) + " in place of 4711, with which it was stored";
+  const auto explanation = engine_->Explain(AllNodes("g", "m"));
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  EXPECT_EQ(explanation->served_by.numerics_revision, revision);
+  EXPECT_THAT(explanation->decisions, ::testing::Contains(HasSubstr(change)));
+  AwaitLoaded("other");
+  EXPECT_THAT(engine_->Explain(AllNodes("other", "m"))->decisions,
+              ::testing::Not(::testing::Contains(HasSubstr(change))));
 }
 
 }  // namespace

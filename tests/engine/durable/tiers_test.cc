@@ -3,8 +3,10 @@
 // back with the same versions and bits when they are asked for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -186,6 +188,45 @@ TEST_F(TiersTest, TheLeastRecentlyUsedLeaves) {
   EXPECT_FALSE(Resident("g2"));
   EXPECT_TRUE(Resident("g0"));
   EXPECT_TRUE(Resident("g1"));
+}
+
+TEST_F(TiersTest, BytesAreCountedWhereTheyAre) {
+  const auto bytes_in = [&](const std::string& folder, const std::string& file) {
+    int64_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_ / ("state/" + folder))) {
+      if (entry.path().filename() != file) continue;
+      struct stat info = {};
+      EXPECT_EQ(stat(entry.path().c_str(), &info), 0);
+      bytes += info.st_blocks * 512;
+    }
+    return bytes;
+  };
+  Fill(2);
+  Start(0);
+  const auto answers = Answers("g0");
+  Answers("g1");
+  const ResourceCounts both = engine_->Counts();
+  EXPECT_EQ(both.on_disk.graphs, bytes_in("graphs", "graph.vsec"));
+  EXPECT_EQ(both.on_disk.features, bytes_in("graphs", "features.vsec"));
+  EXPECT_EQ(both.on_disk.models, bytes_in("models", "model.vsec"));
+  EXPECT_EQ(both.on_host.features, 2 * kNodes * testing::kSmallFeatures * 4);
+  EXPECT_EQ(both.on_host.graphs + both.on_host.features, BytesOf("g0") + BytesOf("g1"));
+  EXPECT_EQ(both.on_host.models, engine_->GetModel("m")->size_bytes);
+  EXPECT_EQ(both.on_device.graphs + both.on_device.features + both.on_device.models, 0) << "a CPU has one memory";
+  Stop();
+  Start(kBudget);
+  Answers("g1");
+  Answers("g0");
+  { const Reservation taken = TakeAllBut(3 * BytesOf("g0") / 2); }
+  ASSERT_FALSE(Resident("g1"));
+  const ResourceCounts one = engine_->Counts();
+  EXPECT_EQ(one.on_disk.graphs, both.on_disk.graphs);
+  EXPECT_EQ(one.on_host.features, both.on_host.features / 2);
+  ASSERT_TRUE(engine_->DeleteGraph("g1", 0).ok());
+  EXPECT_EQ(engine_->Counts().on_disk.graphs, both.on_disk.graphs / 2);
+  EXPECT_EQ(engine_->Counts().on_disk.features, both.on_disk.features / 2);
+  Put("g2");
+  EXPECT_EQ(engine_->Counts().on_disk.graphs, both.on_disk.graphs);
 }
 
 TEST_F(TiersTest, PinnedGraphsStay) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <utility>
@@ -88,6 +89,32 @@ TEST_F(PreparedGraphTest, UploadsFeatures) {
   EXPECT_EQ((*sparse_matrix)->rows(), 2);
   EXPECT_EQ((*sparse_matrix)->cols(), 9);
   ExpectEqual((*sparse_matrix)->csr(), sparse.csr);
+}
+
+TEST_F(PreparedGraphTest, FeaturesThatAreMadeInPartsAreTheSame) {
+  testing::OwnMemoryDevice gpu;
+  for (const int64_t cols : {3, 33, 64}) {
+    HostFeatures dense;
+    dense.rows = 50;
+    dense.cols = cols;
+    for (int64_t i = 0; i < dense.rows * cols; ++i) dense.dense.push_back(static_cast<float>(i) + 1.0f);
+    const FillNumbers fill = [&](int64_t begin, int64_t count, float* to) {
+      std::copy_n(dense.dense.data() + begin, count, to);
+      return OkStatus();
+    };
+    for (Device* const device : {static_cast<Device*>(&gpu), device_.get()}) {
+      const auto whole = FeatureMatrix::Upload(dense, *device);
+      const auto made = FeatureMatrix::FillDenseInParts(dense.rows, cols, *device, fill);
+      ASSERT_TRUE(whole.ok() && made.ok()) << made.status();
+      EXPECT_EQ((*made)->size_bytes(), (*whole)->size_bytes());
+      EXPECT_EQ((*made)->device_bytes(), (*made)->size_bytes());
+      EXPECT_EQ((*made)->entries(), (*whole)->entries());
+      const ConstMatrixView view = (*made)->dense(), expected = (*whole)->dense();
+      ASSERT_EQ(view.stride, expected.stride);
+      const testing::GuardedMemory::Opened opened(gpu.memory());
+      for (int64_t i = 0; i < dense.rows * view.stride; ++i) ASSERT_EQ(view.data[i], expected.data[i]) << i;
+    }
+  }
 }
 
 TEST_F(PreparedGraphTest, RowsOfFeaturesBeginAlignedOnAGpu) {
@@ -191,6 +218,7 @@ TEST_F(PreparedGraphTest, DerivesOnceAndSharesWhatMeansTheSame) {
   ASSERT_TRUE(first.ok());
   ExpectEqual((*first)->view(), *BuildAdjacency(graph->parts().csr, ones));
   EXPECT_EQ(graph->size_bytes(), bare + (*first)->size_bytes());
+  EXPECT_EQ(graph->device_bytes(), (*first)->size_bytes());
   EXPECT_EQ(*graph->Adjacency(ones), *first);
   EXPECT_EQ(*graph->Adjacency({SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kGcnSent}), *first);
   EXPECT_EQ(*graph->Adjacency({SelfLoops::kReplace, 1.0f, EdgeWeighting::kGcnOnes}), *first);

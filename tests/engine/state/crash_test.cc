@@ -68,11 +68,14 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
                                       {Store::kFeatures, "x", 2, "g", 1},
                                       {Store::kGraphs, "other", 3, "", 0},
                                       {Store::kModels, "m", 4, "", 0}};
+  const VersionId lost{Store::kModels, "lost", 3, "", 0};
   {
     const auto directory = StateDirectory::Open(&whole, {});
     ASSERT_TRUE(directory.ok());
     for (const Store store : kAllStores) ASSERT_TRUE((*directory)->ReserveVersions(store, 4).ok());
     for (const VersionId& id : ids) ASSERT_TRUE(PublishVersion(**directory, id).ok());
+    ASSERT_TRUE(PublishVersion(**directory, lost).ok());
+    ASSERT_TRUE((*directory)->Quarantine(lost, Internal("for a test")).ok());
   }
   testing::SplitMix64 random(5);
   int64_t cases = 0, damaged = 0;
@@ -91,6 +94,11 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
         continue;
       }
       EXPECT_EQ((*directory)->repairs().empty(), path != "INCARNATION" && path != "VERSIONS");
+      const auto all_lost = (*directory)->Lost();
+      EXPECT_EQ(all_lost.status().code(), path == "LOST" ? StatusCode::kDataLoss : StatusCode::kOk);
+      if (all_lost.ok()) {
+        EXPECT_EQ(all_lost->front().id, lost);
+      }
       const auto listing = (*directory)->List();
       ASSERT_TRUE(listing.ok());
       std::set<VersionId> sound;

@@ -90,17 +90,45 @@ void History::Remove() {
   }
   uncertain_.insert(going.begin(), going.end());
   const uint64_t how = random_.Next() % 4;
-  const Status status =
-      how == 0 ? directory_->Quarantine(id, Internal("for a test")).status()
-               : directory_->Remove(id, how == 1 ? StateDirectory::Data::kLeaveToSweep : StateDirectory::Data::kDelete);
-  if (!status.ok()) return;
+  if (how == 0) {
+    // Its record takes the place of an earlier one of the name, also if a crash comes first.
+    std::erase_if(lost_, [&](const VersionId& lost) {
+      const bool same = lost.store == id.store && lost.name == id.name && lost.graph == id.graph &&
+                        lost.graph_version == id.graph_version;
+      return same || (lost.store == Store::kFeatures && GraphOf(lost) == id);
+    });
+    if (!directory_->Quarantine(id, Internal("for a test")).ok()) return;
+    lost_.insert(id);
+  } else {
+    const auto data = how == 1 ? StateDirectory::Data::kLeaveToSweep : StateDirectory::Data::kDelete;
+    if (!directory_->Remove(id, data).ok()) return;
+  }
   for (const VersionId& gone : going) durable_.erase(gone), uncertain_.erase(gone);
+}
+
+void History::Forget() {
+  if (lost_.empty()) return;
+  const VersionId id = *lost_.begin();
+  lost_.erase(lost_.begin());
+  if (directory_->ForgetLost([&](const VersionId& lost) { return lost == id; }).ok()) forgotten_.insert(id);
+}
+
+void History::CheckLost(const StateDirectory& directory) const {
+  const auto lost = directory.Lost();
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  std::set<VersionId> known;
+  for (const LostVersion& version : *lost) {
+    known.insert(version.id);
+    EXPECT_EQ(forgotten_.count(version.id), 0) << Describe(version.id) << " is lost again";
+    EXPECT_EQ(version.reason, "for a test");
+  }
+  for (const VersionId& id : lost_) EXPECT_EQ(known.count(id), 1) << Describe(id) << " was lost, and nobody knows";
 }
 
 void History::Step() {
   if (directory_ == nullptr) Open();
   if (directory_ == nullptr) return;
-  switch (random_.Next() % 8) {
+  switch (random_.Next() % 9) {
     case 0:
     case 1:
       return Publish(Store::kGraphs);
@@ -112,6 +140,8 @@ void History::Step() {
     case 5:
     case 6:
       return Remove();
+    case 7:
+      return Forget();
     default:
       directory_->Sweep(std::chrono::seconds(0)).status().IgnoreError();
   }
@@ -131,6 +161,7 @@ void History::CheckState(SimulatedFileSystem& files, bool adopt) {
     const Status read = CheckContents(**opened, manifest);
     EXPECT_TRUE(read.ok()) << Describe(manifest.id) << ": " << read;
   }
+  CheckLost(**opened);
   for (const VersionId& id : durable_) {
     EXPECT_TRUE(listed.count(id) + uncertain_.count(id) > 0 || GraphIsGone(id)) << Describe(id) << " is lost";
   }

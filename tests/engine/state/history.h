@@ -45,6 +45,8 @@ class History {
   void CheckState(SimulatedFileSystem& files, bool adopt);
   void Publish(Store store);
   void Remove();
+  void Forget();
+  void CheckLost(const StateDirectory& directory) const;
   int64_t Reserve(Store store);
   const VersionId* Pick(Store store);
   bool GraphIsGone(const VersionId& id) const;
@@ -54,6 +56,8 @@ class History {
   std::unique_ptr<StateDirectory> directory_;
   std::set<VersionId> durable_;    // reported durable
   std::set<VersionId> uncertain_;  // whose publication or removal is under way, or failed
+  std::set<VersionId> lost_;       // quarantined, and not forgotten since
+  std::set<VersionId> forgotten_;  // were in lost_
   std::map<Store, int64_t> reserved_;
   int64_t crashes_ = 0;
 };

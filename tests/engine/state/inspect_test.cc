@@ -77,6 +77,9 @@ TEST_F(InspectTest, ListsWhatIsThereAndWritesNothing) {
   EXPECT_EQ(files_.operations(), operations);
   EXPECT_EQ(inventory->incarnation, directory_->incarnation());
   EXPECT_EQ(inventory->holder->pid, 42);
+  ASSERT_THAT(inventory->lost, SizeIs(1));
+  EXPECT_EQ(inventory->lost[0].id, model_);
+  EXPECT_EQ(inventory->lost[0].quarantine, inventory->quarantined[0]);
   ASSERT_THAT(inventory->versions, SizeIs(2));
   EXPECT_EQ(inventory->versions[0].id, graph_);
   EXPECT_EQ(inventory->versions[0].files, 1);

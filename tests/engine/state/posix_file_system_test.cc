@@ -85,6 +85,15 @@ TEST_F(PosixFileSystemTest, WritesReadsAndListsPrivately) {
   EXPECT_EQ(files_->Stat("")->kind, FileKind::kDirectory);
 }
 
+TEST_F(PosixFileSystemTest, KnowsNothingInMemoryThatIsNotThere) {
+  Write("f", std::string(10'000, 'x'));
+  const auto file = files_->Open("f");
+  ASSERT_TRUE(file.ok()) << file.status();
+  char byte = 0;
+  ASSERT_TRUE((*file)->ReadAt(9'999, &byte, 1).ok());
+  EXPECT_FALSE((*file)->IsInMemory(10'000)) << "beyond the end";
+}
+
 TEST_F(PosixFileSystemTest, CreatesExclusivelyAndRemoves) {
   Write("f", "1");
   EXPECT_EQ(ReasonOf(files_->Create("f").status()), "STATE_FILE_EXISTS");

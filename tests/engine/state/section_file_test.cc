@@ -131,6 +131,48 @@ TEST_F(SectionFileTest, EachPieceIsShownOnce) {
   }
 }
 
+// Parts of a section are read, verified and shown as if they were all of it.
+TEST_F(SectionFileTest, PartsAreReadAloneAndVerified) {
+  constexpr int64_t kMiB = int64_t{1} << 20, kBytes = 10 * kMiB + 77;
+  const std::string bytes = RandomBytes(kBytes, 3);
+  auto writer = SectionFileWriter::Create(files_, "parts", {{"x", DataType::kUint8, {kBytes}}});
+  ASSERT_TRUE((*writer)->Append(0, bytes).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const Section x = *(*SectionFileReader::Open(files_, "parts"))->Find("x");
+  files_.XorByte("parts", x.offset + 7 * kMiB, 1);
+  const auto reader = SectionFileReader::Open(files_, "parts");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  ThreadPool pool(3);
+  for (const auto& [begin, count] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 7 * kMiB}, {kMiB, kMiB}, {2 * kMiB, 5 * kMiB}, {8 * kMiB, kBytes - 8 * kMiB}, {3 * kMiB, 0}}) {
+    SCOPED_TRACE(begin);
+    std::string read(count, '?');
+    std::atomic<int64_t> shown{0};
+    const auto show = [&](const char*, int64_t piece) { shown += piece; };
+    const Status status = (*reader)->Read({{(*reader)->Find("x"), read.data(), show, begin, count}}, &pool);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(read, bytes.substr(begin, count));
+    EXPECT_EQ(shown, count);
+  }
+  std::string read(4 * kMiB, '?');
+  const Status damaged = (*reader)->Read({{(*reader)->Find("x"), read.data(), {}, 5 * kMiB, 4 * kMiB}}, &pool);
+  EXPECT_EQ(damaged.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("bytes " + std::to_string(7 * kMiB) + " to "));
+}
+
+TEST_F(SectionFileTest, WarmingUpEndsWhenItIsTold) {
+  std::vector<std::pair<int64_t, int64_t>> read;
+  files_.set_read_hook([&](const std::string&, SimulatedFileSystem::Access, int64_t offset, int64_t count) {
+    read.emplace_back(offset, count);
+  });
+  const auto reader = SectionFileReader::Open(files_, "f");
+  read.clear();
+  (*reader)->WarmUp([&] { return read.size() == 2; });
+  const Section &first = *(*reader)->Find("row_ptr"), &second = *(*reader)->Find("value");
+  EXPECT_THAT(read,
+              ::testing::ElementsAre(std::pair(first.offset, first.bytes), std::pair(second.offset, second.bytes)));
+}
+
 TEST_F(SectionFileTest, ALongSectionIsPrefetchedInPart) {
   std::vector<std::pair<int64_t, int64_t>> asked;
   files_.set_read_hook([&](const std::string&, SimulatedFileSystem::Access access, int64_t offset, int64_t count) {

@@ -110,6 +110,7 @@ class Reader final : public ReadableFile {
   void Prefetch(int64_t offset, int64_t bytes) const override {
     if (hook_) hook_(path(), SimulatedFileSystem::Access::kPrefetch, offset, bytes);
   }
+  bool IsInMemory(int64_t) const override { return false; }
 
  private:
   const NodeRef node_;

@@ -280,6 +280,39 @@ TEST_F(StateDirectoryTest, ProblemsAreListedAndMovedAside) {
   EXPECT_EQ(directory->Quarantine(graph_, Internal("again")).status().code(), StatusCode::kNotFound);
 }
 
+TEST_F(StateDirectoryTest, WhatWasMovedAsideIsKnownUntilItIsForgotten) {
+  auto directory = Open();
+  EXPECT_THAT(*directory->Lost(), IsEmpty());
+  const VersionId later{Store::kModels, "m", 9, "", 0}, set{Store::kFeatures, "x", 2, "g", 1};
+  for (const VersionId& id : {graph_, set, model_, later}) ASSERT_TRUE(PublishVersion(*directory, id).ok());
+  const auto place = directory->Quarantine(set, Internal("first"));
+  ASSERT_TRUE(place.ok()) << place.status();
+  ASSERT_TRUE(directory->Quarantine(model_, Internal("second")).ok());
+  directory = nullptr;
+  directory = Open();
+  auto lost = directory->Lost();
+  ASSERT_THAT(*lost, SizeIs(2));
+  EXPECT_EQ(lost->front().id, set);
+  EXPECT_EQ(lost->front().reason, "first");
+  EXPECT_EQ(lost->front().quarantine, *place);
+  EXPECT_THAT(StillLost(*lost, {graph_, later}), SizeIs(1)) << "a later version of the model serves";
+  EXPECT_THAT(StillLost(*lost, {graph_}), SizeIs(2));
+  EXPECT_THAT(StillLost(*lost, {later}), IsEmpty()) << "a feature set means nothing without its graph";
+  ASSERT_TRUE(directory->Quarantine(later, Internal("third")).ok());
+  ASSERT_TRUE(directory->Quarantine(graph_, Internal("fourth")).ok());
+  lost = directory->Lost();
+  ASSERT_THAT(*lost, SizeIs(2)) << "a later loss takes the place of an earlier one, and a graph's of its sets'";
+  EXPECT_EQ(lost->front().id, later);
+  EXPECT_EQ(lost->back().id, graph_);
+  const auto is_graph = [](const VersionId& id) { return id.store == Store::kGraphs; };
+  EXPECT_TRUE(directory->ForgetLost(is_graph).ok());
+  EXPECT_EQ(directory->ForgetLost(is_graph).code(), StatusCode::kNotFound);
+  ASSERT_THAT(*directory->Lost(), SizeIs(1));
+  files_.Overwrite("LOST", "{}");
+  EXPECT_EQ(directory->Lost().status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(directory->ForgetLost(is_graph).code(), StatusCode::kNotFound);
+}
+
 TEST_F(StateDirectoryTest, AMisplacedOrExchangedFileIsFound) {
   auto directory = Open();
   const VersionId other{Store::kGraphs, "g", 9, "", 0};

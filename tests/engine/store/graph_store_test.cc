@@ -250,6 +250,36 @@ TEST_F(GraphStoreTest, KeepsToItsNumbers) {
                StatusCode::kResourceExhausted, "TOO_MANY", "feature sets (--max_feature_sets)");
 }
 
+TEST_F(GraphStoreTest, WhatIsLostOnDiskStaysUntilAnUploadServes) {
+  GraphStore::Options options = Options();
+  options.max_graphs = 1;
+  GraphStore store(options);
+  ErrorDetail detail;
+  detail.reason = "STATE_DAMAGED";
+  const Status damaged = MakeError(StatusCode::kDataLoss, "it is damaged", detail);
+  StoredGraph stored;
+  stored.serving.version = 7;
+  store.BeginLoad("lost", stored, {});
+  store.FinishLoad("lost", 7, damaged, {});
+  const auto find = [&] { return store.Find("lost", 0, "", 0).status(); };
+  ExpectStatus(find(), StatusCode::kDataLoss, "STATE_DAMAGED", "'lost' could not be loaded from disk: it is damaged");
+  const auto other = store.BeginPrepare("a", false, 0, 10, 30);
+  ASSERT_TRUE(other.ok()) << "it takes no place: " << other.status();
+  store.FinishPrepare("a", *other, Internal("x"), nullptr);
+  ASSERT_TRUE(store.BeginPrepare("b", false, 0, 10, 30).ok());
+  EXPECT_FALSE(store.Get("a").ok()) << "what could not be prepared makes room";
+  const auto failing = store.BeginPrepare("lost", false, 0, 10, 30);
+  ASSERT_TRUE(failing.ok()) << failing.status();
+  EXPECT_EQ(find().code(), StatusCode::kFailedPrecondition);
+  store.FinishPrepare("lost", *failing, InvalidArgument("X", "edge_index", "no good"), nullptr);
+  EXPECT_EQ(store.Get("lost")->error.message(), "no good");
+  ExpectStatus(find(), StatusCode::kDataLoss, "STATE_DAMAGED", "it is damaged");
+  const auto again = store.BeginPrepare("lost", false, 0, 10, 30);
+  ASSERT_TRUE(again.ok()) << again.status();
+  store.FinishPrepare("lost", *again, MakeGraph("lost", *again, device_.get()), nullptr);
+  EXPECT_TRUE(find().ok());
+}
+
 TEST_F(GraphStoreTest, WatchersHearOfEachChangeOfTheirName) {
   int calls = 0;
   auto subscription = store_.Watch("g", [&] {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
@@ -112,6 +113,34 @@ TEST_F(GraphHandlerTest, AFinishThatCannotBeWaitedForLeavesTheUploadOpen) {
   ASSERT_TRUE(stream->waits());
   EXPECT_TRUE(*stream->Look(&response));
   EXPECT_EQ(engine_.last_waited.name, "new");
+}
+
+// A client that waits longer than --upload_ttl asks for the end of its upload again.
+TEST_F(GraphHandlerTest, AnUploadIsKnownWhileItsGraphIsPrepared) {
+  FakeClock clock;
+  UploadStore::Options options;
+  options.ttl = std::chrono::seconds(60);
+  options.budget = &engine_.budget;
+  options.clock = &clock;
+  UploadStore uploads(options);
+  GraphHandler handler(engine_, uploads, metrics_, limits_);
+  engine_.prepares = true;
+  {
+    const auto stream = handler.UploadGraph(call_);
+    v1::UploadGraphResponse response;
+    for (const auto& request : {Spec("new"), Chunk(), Finish()}) ASSERT_TRUE(stream->Take(request).ok());
+    ASSERT_TRUE(stream->Finish(call_, &response).ok());
+  }
+  v1::UploadGraphRequest resume;
+  resume.set_resume_upload_id("upload-of-new");
+  for (int minute = 0; minute < 3; ++minute) {
+    clock.Advance(std::chrono::seconds(61));
+    EXPECT_TRUE(handler.UploadGraph(call_)->Take(resume).ok());
+  }
+  EXPECT_EQ(engine_.last_waited.name, "new");
+  engine_.prepares = false;
+  clock.Advance(std::chrono::seconds(61));
+  EXPECT_EQ(handler.UploadGraph(call_)->Take(resume).status().code(), StatusCode::kNotFound);
 }
 
 TEST_F(GraphHandlerTest, ListsInPages) {

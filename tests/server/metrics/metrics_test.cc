@@ -137,6 +137,9 @@ TEST(MetricsTest, TheRest) {
     state.kept_answers = 2;
     state.request_bytes = 13;
     state.upload_bytes = 11;
+    state.on_disk = {101, 102, 103};
+    state.on_host = {104, 105, 106};
+    state.on_device = {107, 108, 109};
     state.launches = {{"aggregate", "simd_rows", "cpu", 9}};
     return state;
   });
@@ -177,6 +180,15 @@ TEST(MetricsTest, TheRest) {
         "vicinal_ready 1",
         "vicinal_memory_bytes{kind=\"requests\"} 13",
         "vicinal_memory_bytes{kind=\"uploads\"} 11",
+        "vicinal_tier_bytes{tier=\"disk\",kind=\"graphs\"} 101",
+        "vicinal_tier_bytes{tier=\"disk\",kind=\"features\"} 102",
+        "vicinal_tier_bytes{tier=\"disk\",kind=\"models\"} 103",
+        "vicinal_tier_bytes{tier=\"host\",kind=\"graphs\"} 104",
+        "vicinal_tier_bytes{tier=\"host\",kind=\"features\"} 105",
+        "vicinal_tier_bytes{tier=\"host\",kind=\"models\"} 106",
+        "vicinal_tier_bytes{tier=\"device\",kind=\"graphs\"} 107",
+        "vicinal_tier_bytes{tier=\"device\",kind=\"features\"} 108",
+        "vicinal_tier_bytes{tier=\"device\",kind=\"models\"} 109",
         "vicinal_kernel_launches_total{operation=\"aggregate\",kernel=\"simd_rows\",device=\"cpu\"} 9",
         "vicinal_build_info{version=\"1.2.3\",device=\"cpu\",instruction_set=\"TEST\"} 1",
         "process_resident_memory_bytes "}) {

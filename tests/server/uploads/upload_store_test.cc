@@ -172,6 +172,41 @@ TEST_F(UploadStoreTest, FinishedOnesAreRememberedUntilTheyExpire) {
   EXPECT_FALSE(store().Knows("upload-1"));
 }
 
+// A client that waits for its graph asks for the end of its upload again.
+TEST_F(UploadStoreTest, WhatIsBeingPreparedIsNotForgotten) {
+  const auto hold = *store().Begin(Declared("upload-1", 0), Fine);
+  bool goes_on = true;
+  int made = 0;
+  const auto make = [&](UploadContent&) -> StatusOr<std::string> {
+    return std::string(1, static_cast<char>('a' + made++));
+  };
+  ASSERT_TRUE(store().Finish(hold, {}, make, [&] { return goes_on; }).ok());
+  for (int minute = 0; minute < 5; ++minute) {
+    clock_.Advance(std::chrono::seconds(61));
+    store().Expire();
+    const auto again = store().Resume(UploadKind::kGraph, "upload-1");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*Finish(*again, make), "a");
+  }
+  clock_.Advance(std::chrono::seconds(59));
+  store().Expire();
+  clock_.Advance(std::chrono::seconds(1));
+  store().Expire();  // it has not ended: the time begins again
+  goes_on = false;
+  clock_.Advance(std::chrono::seconds(59));
+  EXPECT_TRUE(store().Knows("upload-1"));
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_FALSE(store().Knows("upload-1"));
+}
+
+TEST_F(UploadStoreTest, AFailedFinishIsForgottenInTime) {
+  const auto hold = *store().Begin(Declared("upload-1", 0), Fine);
+  const auto fails = [](UploadContent&) -> StatusOr<std::string> { return Internal("no"); };
+  ASSERT_FALSE(store().Finish(hold, {}, fails, [] { return true; }).ok());
+  clock_.Advance(std::chrono::seconds(60));
+  EXPECT_FALSE(store().Knows("upload-1"));
+}
+
 // Refused models keep their architectures, megabytes each, for the time that they may be asked about.
 TEST_F(UploadStoreTest, WhatIsKeptOfFinishedOnesIsBounded) {
   constexpr int kUploads = 20;
