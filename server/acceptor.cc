@@ -26,6 +26,8 @@ constexpr int64_t kOtherFiles = 256;
 constexpr std::chrono::milliseconds kRetry{100};
 // How long readiness stays off after the last refusal, so that it does not flicker.
 constexpr std::chrono::seconds kCalm{1};
+// A connection that is ended for another has had this long to send what it was made for.
+constexpr std::chrono::milliseconds kLeastAge{50};
 // From one listener in a row; others have their turn then.
 constexpr int kAtOnce = 64;
 
@@ -197,14 +199,14 @@ bool Acceptor::RefuseOne(const Listener& listener) {
 
 void Acceptor::Admit(const Listener& listener, int fd, const sockaddr_storage& address) {
   if (listener.is_unix && !IsUser(fd, listener.users)) return Refuse(fd, &refused_peer_);
-  if (open_.load() >= options_.max_connections) {
+  const std::string from = listener.is_unix ? std::string() : KeyOf(address);
+  if (options_.replaces) {
+    if (!MakeRoom(from)) return Refuse(fd, &refused_full_);
+  } else if (open_.load() >= options_.max_connections) {
     Refuse(fd, &refused_full_);
     return NoteFull();
-  }
-  const std::string from = listener.is_unix ? std::string() : KeyOf(address);
-  if (!from.empty() && options_.max_per_address > 0) {
-    const auto found = per_address_.find(from);
-    if (found != per_address_.end() && found->second >= options_.max_per_address) return Refuse(fd, &refused_address_);
+  } else if (IsCrowded(from)) {
+    return Refuse(fd, &refused_address_);
   }
   // gRPC leaks a descriptor whose peer it cannot name.
   sockaddr_storage peer;
@@ -213,7 +215,7 @@ void Acceptor::Admit(const Listener& listener, int fd, const sockaddr_storage& a
     close(fd);
     return;
   }
-  if (!Watch(fd, {from, listener.is_unix ? std::string() : NameOf(address)})) {
+  if (!Watch(fd, {from, listener.is_unix ? std::string() : NameOf(address), std::chrono::steady_clock::now()})) {
     Refuse(fd, &refused_full_);
     return NoteFull();
   }
@@ -237,18 +239,47 @@ bool Acceptor::Watch(int fd, const Watched& connection) {
   return true;
 }
 
+bool Acceptor::IsCrowded(const std::string& from) const {
+  if (from.empty() || options_.max_per_address <= 0) return false;
+  const auto found = per_address_.find(from);
+  return found != per_address_.end() && found->second >= options_.max_per_address;
+}
+
+bool Acceptor::MakeRoom(const std::string& from) {
+  if (IsCrowded(from)) return EndOldest(from);
+  return open_.load() < options_.max_connections || EndOldest({});
+}
+
+bool Acceptor::EndOldest(const std::string& from) {
+  auto oldest = watched_.end();
+  for (auto one = watched_.begin(); one != watched_.end(); ++one) {
+    const Watched& connection = one->second;
+    if (!connection.counted || (!from.empty() && connection.from != from)) continue;
+    if (oldest == watched_.end() || connection.since < oldest->second.since) oldest = one;
+  }
+  if (oldest == watched_.end() || std::chrono::steady_clock::now() - oldest->second.since < kLeastAge) return false;
+  // gRPC finds it at an end, and closes its own descriptor.
+  shutdown(oldest->first, SHUT_RDWR);
+  Uncount(&oldest->second);
+  return true;
+}
+
+void Acceptor::Uncount(Watched* connection) {
+  if (!std::exchange(connection->counted, false)) return;
+  open_.fetch_sub(1);
+  if (connection->from.empty()) return;
+  const auto count = per_address_.find(connection->from);
+  if (--count->second == 0) per_address_.erase(count);
+}
+
 void Acceptor::Closed(int watcher) {
   const auto found = watched_.find(watcher);
-  const Watched& connection = found->second;
-  if (!connection.from.empty()) {
-    const auto count = per_address_.find(connection.from);
-    if (--count->second == 0) per_address_.erase(count);
-  }
+  Watched& connection = found->second;
+  Uncount(&connection);
   // The same peer may have connected again before the end of this connection was seen.
   const auto named = by_peer_.find(connection.peer);
   if (named != by_peer_.end() && named->second == watcher) by_peer_.erase(named);
   watched_.erase(found);
-  open_.fetch_sub(1);
   close(watcher);
 }
 

@@ -40,6 +40,9 @@ class Acceptor {
   struct Options {
     int64_t max_connections = 1024;
     int64_t max_per_address = 0;  // 0: no bound
+    // A connection beyond a bound is not refused, but takes the place of the oldest one (of its address, at that
+    // bound), which is ended, if that is at least 50 ms old. For listeners whose clients stay for a moment only.
+    bool replaces = false;
   };
 
   // `log` must outlive it. `on_full(true)` is called when a connection was refused for want of room, `on_full(false)`
@@ -62,12 +65,20 @@ class Acceptor {
   struct Watched {
     std::string from;  // the address as a key; empty: not counted
     std::string peer;  // the name; empty: a unix socket's
+    MonotonicTime since{};
+    bool counted = true;  // not ended yet for another one
   };
   void Run();
   void HangUpAsAsked();
   void AcceptFrom(const Listener& listener);
   void Admit(const Listener& listener, int fd, const sockaddr_storage& address);
   bool Watch(int fd, const Watched& connection);
+  // Whether there is room for one more of that address (empty: not counted), where need be by ending another one.
+  bool MakeRoom(const std::string& from);
+  // False: none is old enough. `from` empty: of any address.
+  bool EndOldest(const std::string& from);
+  bool IsCrowded(const std::string& from) const;
+  void Uncount(Watched* connection);
   void Closed(int watcher);
   // accept failed for want of a descriptor: uses the reserve to refuse one connection. False if that failed, too.
   bool RefuseOne(const Listener& listener);

@@ -55,6 +55,8 @@ Status CertificateFiles::Check(Set* set) const {
 }
 
 Status CertificateFiles::Publish(Set set) {
+  auto context = tls::ServerContext::Make(set.chain, set.key, set.authorities);
+  if (!context.ok()) return Bad("tls_cert_file", context.status());
   // A reader that meets only some of the new files finds changed times, and reads again.
   ++generation_;
   if (wants_client_certificates()) VICINAL_RETURN_IF_ERROR(authorities_.Replace(set.authorities, generation_));
@@ -63,7 +65,14 @@ Status CertificateFiles::Publish(Set set) {
   expiry_seconds_.store(std::chrono::duration<double>(set.leaf.not_after.time_since_epoch()).count());
   said_expired_ = false;
   current_ = std::move(set);
+  MutexLock lock(&mutex_);
+  context_ = *std::move(context);
   return OkStatus();
+}
+
+std::shared_ptr<const tls::ServerContext> CertificateFiles::context() const {
+  MutexLock lock(&mutex_);
+  return context_;
 }
 
 Status CertificateFiles::Load() {

@@ -7,11 +7,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "engine/base/clock.h"
+#include "engine/base/mutex.h"
 #include "engine/base/status.h"
 #include "proto/tls/certificates.h"
+#include "proto/tls/server_session.h"
 #include "server/config.h"
 #include "server/json_log.h"
 #include "server/memory_file.h"
@@ -35,6 +38,9 @@ class CertificateFiles {
   std::string published_chain() const { return chain_.path(); }
   std::string published_key() const { return key_.path(); }
   std::string published_authorities() const { return authorities_.path(); }
+
+  // The published set, for listeners of our own; valid after Load. Any thread.
+  std::shared_ptr<const tls::ServerContext> context() const;
 
   // The published certificate's end, in seconds since 1970. Any thread.
   double expiry_seconds() const { return expiry_seconds_.load(); }
@@ -63,6 +69,8 @@ class CertificateFiles {
   std::string error_;  // the last one
   bool said_expired_ = false;
   std::atomic<double> expiry_seconds_{0.0};
+  mutable Mutex mutex_;
+  std::shared_ptr<const tls::ServerContext> context_ VICINAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace vicinal::server

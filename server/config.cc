@@ -133,6 +133,9 @@ Status CheckTls(const Config& config) {
   if (!config.tls_client_ca_file.empty() && !UsesTls(config)) {
     return BadFlag("tls_client_ca_file", "needs --tls_cert_file and --tls_key_file, too");
   }
+  if (config.metrics_tls && !UsesTls(config)) {
+    return BadFlag("metrics_tls", "needs --tls_cert_file and --tls_key_file, too");
+  }
   return OkStatus();
 }
 

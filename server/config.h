@@ -91,14 +91,15 @@ struct Config {
   std::string edge_listen;                        // path of a unix socket for a proxy; empty: none
   std::vector<uid_t> edge_uids;                   // users who may connect there; empty: only this process's
   std::string metrics_listen = "127.0.0.1:8502";  // empty: no metrics
-  std::string status_listen;                      // HOST:PORT of the status page; empty: none
-  bool allow_plaintext_status = false;            // on other addresses than loopback
-  std::string health_listen;                      // HOST:PORT of a plaintext health service; empty: none
-  std::string ready_file;                         // empty: none
-  bool state_read_only = false;                   // of a directory that another server writes
-  std::string scratch_dir;                        // of such a server, for marks of kernels; empty: none
-  std::string advertise_address;                  // where clients reach the server; empty: grpc_listen
-  std::string state_dir;                          // empty: everything is in memory only
+  bool metrics_tls = false;             // with the certificate below, and client certificates if it wants them
+  std::string status_listen;            // HOST:PORT of the status page; empty: none
+  bool allow_plaintext_status = false;  // on other addresses than loopback
+  std::string health_listen;            // HOST:PORT of a plaintext health service; empty: none
+  std::string ready_file;               // empty: none
+  bool state_read_only = false;         // of a directory that another server writes
+  std::string scratch_dir;              // of such a server, for marks of kernels; empty: none
+  std::string advertise_address;        // where clients reach the server; empty: grpc_listen
+  std::string state_dir;                // empty: everything is in memory only
   ReadyWhen ready_when = ReadyWhen::kAll;
   std::string device = "auto";
   std::string backend_path;

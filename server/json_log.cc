@@ -38,8 +38,9 @@ void JsonLog::Log(LogLevel level, std::string_view message, const LogFields& fie
   json["level"] = kLevels[static_cast<int>(level)];
   json["message"] = std::string(message);
   for (const auto& [key, value] : fields) json[key] = value;
-  // Names come from clients and need not be UTF-8.
-  std::string line = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  // Names come from clients: they need not be UTF-8, and may have characters that steer the terminal of whoever reads
+  // the log, so the line is ASCII.
+  std::string line = json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   line += '\n';
   for (std::string_view rest = line; !rest.empty();) {
     const ssize_t written = write(fd_, rest.data(), rest.size());

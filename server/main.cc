@@ -48,6 +48,9 @@ ABSL_FLAG(std::string, edge_uids, "",
           "server's own user.");
 ABSL_FLAG(std::string, metrics_listen, "127.0.0.1:8502",
           "Address of /metrics for Prometheus, HOST:PORT; empty: no metrics.");
+ABSL_FLAG(
+    bool, metrics_tls, false,
+    "Serve /metrics over TLS, with --tls_cert_file; with --tls_client_ca_file only to clients with a certificate.");
 ABSL_FLAG(std::string, status_listen, "",
           "Address of a page for people that shows graphs, kernels, latency and memory, HOST:PORT; who may not infer "
           "must sign in with a token. Empty: none.");
@@ -278,6 +281,7 @@ StatusOr<Config> ConfigFromFlags() {
   config.edge_listen = absl::GetFlag(FLAGS_edge_listen);
   VICINAL_ASSIGN_OR_RETURN(config.edge_uids, ParseUids(absl::GetFlag(FLAGS_edge_uids)));
   config.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  config.metrics_tls = absl::GetFlag(FLAGS_metrics_tls);
   config.status_listen = absl::GetFlag(FLAGS_status_listen);
   config.allow_plaintext_status = absl::GetFlag(FLAGS_allow_plaintext_status);
   config.ready_file = absl::GetFlag(FLAGS_ready_file);

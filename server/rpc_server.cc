@@ -34,6 +34,10 @@ constexpr int64_t kHardMessageFactor = 2;
 // A stopped client, in the middle of a message or waiting for an answer, does not answer pings either.
 constexpr milliseconds kAnswerWithin = seconds(20);
 
+// What a call's metadata may take on the unix socket: the edge adds a client's certificate to what the client sends.
+// Elsewhere gRPC's default counts, 8 KiB.
+constexpr int kEdgeMetadataBytes = 16384;
+
 // Minimum ping interval for clients with long waits (a watch, tuning); by default gRPC closes connections that ping
 // more often than every five minutes.
 constexpr seconds kMinBetweenPings{10};
@@ -46,6 +50,7 @@ constexpr int kHealthStreams = 16;
 constexpr int64_t kHealthCalls = 512;  // checks, and as many watches
 constexpr std::chrono::seconds kHealthMessage{10};
 constexpr int64_t kHealthConnections = 64;
+constexpr int64_t kHealthConnectionsPerAddress = 16;
 constexpr int kHealthMessageBytes = 4096;
 constexpr size_t kHealthArrivingBytes = size_t{16} << 20;
 
@@ -79,7 +84,14 @@ void SetCommonArguments(const Config& config, grpc::ServerBuilder* builder) {
   }
 }
 
-void SetCallArguments(const Config& config, grpc::ServerBuilder* builder) {
+// gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
+// them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
+void Bound(const Limits& limits, grpc::ResourceQuota* quota) {
+  if (limits.max_arriving_bytes > 0) quota->Resize(static_cast<size_t>(limits.max_arriving_bytes));
+  quota->SetMaxThreads(kReflectionThreads);
+}
+
+void SetCallArguments(const Config& config, const grpc::ResourceQuota& quota, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.limits.max_concurrent_streams));
   if (config.max_connection_age.count() > 0) {
     builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Ms(config.max_connection_age));
@@ -88,12 +100,24 @@ void SetCallArguments(const Config& config, grpc::ServerBuilder* builder) {
   const int64_t hard = std::min<int64_t>(config.limits.max_message_bytes * kHardMessageFactor, INT32_MAX);
   builder->SetMaxReceiveMessageSize(static_cast<int>(hard));
   builder->SetMaxSendMessageSize(-1);
-  grpc::ResourceQuota quota("arriving");
-  // gRPC counts here what its connections have read and not handed over. At the bound it breaks off calls, any of
-  // them, with HTTP/2's ENHANCE_YOUR_CALM, which clients report as RESOURCE_EXHAUSTED.
-  if (config.limits.max_arriving_bytes > 0) quota.Resize(static_cast<size_t>(config.limits.max_arriving_bytes));
-  quota.SetMaxThreads(kReflectionThreads);
   builder->SetResourceQuota(quota);
+}
+
+// What one of gRPC's servers serves.
+struct Served {
+  const RpcServer::Services& services;
+  grpc::Service& health;
+  UnknownMethods& unknown_methods;
+  const grpc::ResourceQuota& quota;
+};
+
+void SetUp(const Config& config, const Served& served, grpc::ServerBuilder* builder) {
+  SetCommonArguments(config, builder);
+  SetCallArguments(config, served.quota, builder);
+  if (!config.reflection) builder->SetOption(std::make_unique<WithoutReflection>());
+  builder->RegisterService(&served.health);
+  for (const auto& service : served.services) builder->RegisterService(service.get());
+  builder->RegisterCallbackGenericService(&served.unknown_methods);
 }
 
 // Connections that we accept ourselves go to this server's transport with those credentials.
@@ -139,8 +163,10 @@ RpcServer::RpcServer(const Config& config, Core& core)
       health_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
       health_only_places_({kHealthCalls, std::min<milliseconds>(config.message_timeout, kHealthMessage)}, core),
       health_service_(MakeHealthService(core, health_, health_places_)),
+      edge_health_service_(MakeHealthService(core, health_, health_places_)),
       health_only_service_(MakeHealthService(core, health_, health_only_places_)),
-      unknown_methods_(core.refusals) {}
+      unknown_methods_(core.refusals),
+      edge_unknown_methods_(core.refusals) {}
 RpcServer::~RpcServer() = default;
 
 Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
@@ -159,29 +185,31 @@ Status RpcServer::ListenForHealth(const Config& config, JsonLog* log) {
   VICINAL_ASSIGN_OR_RETURN(health_address_, AddTcp(config.health_listen, "health_listen", take, &listeners));
   Acceptor::Options options;
   options.max_connections = kHealthConnections;
+  options.max_per_address = kHealthConnectionsPerAddress;
+  // A probe that finds no place would have the server restarted.
+  options.replaces = true;
   health_door_ = std::make_unique<Acceptor>(std::move(listeners), options, log, [](bool) {});
   health_only_ = builder.BuildAndStart();
   return health_only_ != nullptr ? OkStatus() : CannotStart("health_listen");
 }
 
 Status RpcServer::ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
-                                 const std::vector<std::unique_ptr<grpc::Service>>& services) {
-  grpc::ServerBuilder builder;
-  SetCommonArguments(config, &builder);
-  SetCallArguments(config, &builder);
-  if (!config.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
-  builder.RegisterService(health_service_.get());
-  for (const auto& service : services) builder.RegisterService(service.get());
-  builder.RegisterCallbackGenericService(&unknown_methods_);
+                                 const Services& services, const Services& edge_services) {
+  grpc::ResourceQuota quota("arriving");
+  Bound(config.limits, &quota);
+  grpc::ServerBuilder builder, edge_builder;
   std::vector<Acceptor::Listener> listeners;
   if (!config.grpc_listen.empty()) {
+    SetUp(config, {services, *health_service_, unknown_methods_, quota}, &builder);
     const auto take =
         DoorOf(&builder, certificates != nullptr ? TlsCredentials(*certificates) : grpc::InsecureServerCredentials());
     VICINAL_ASSIGN_OR_RETURN(address_, AddTcp(config.grpc_listen, "grpc_listen", take, &listeners));
   }
   Status edge = OkStatus();
   if (!config.edge_listen.empty()) {
-    edge = AddUnix(config, DoorOf(&builder, grpc::InsecureServerCredentials()), &listeners);
+    SetUp(config, {edge_services, *edge_health_service_, edge_unknown_methods_, quota}, &edge_builder);
+    edge_builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kEdgeMetadataBytes);
+    edge = AddUnix(config, DoorOf(&edge_builder, grpc::InsecureServerCredentials()), &listeners);
     if (address_.empty()) address_ = absl::StrCat("unix:", config.edge_listen);
   }
   Acceptor::Options options;
@@ -190,16 +218,18 @@ Status RpcServer::ListenForCalls(const Config& config, Core& core, const Certifi
   // From here on it owns the sockets.
   door_ = std::make_unique<Acceptor>(std::move(listeners), options, &core.log, [this](bool full) { SetFull(full); });
   VICINAL_RETURN_IF_ERROR(edge);
-  calls_ = builder.BuildAndStart();
-  return calls_ != nullptr ? OkStatus() : CannotStart("grpc_listen");
+  if (!config.grpc_listen.empty() && (calls_ = builder.BuildAndStart()) == nullptr) return CannotStart("grpc_listen");
+  if (!config.edge_listen.empty() && (edge_calls_ = edge_builder.BuildAndStart()) == nullptr)
+    return CannotStart("edge_listen");
+  return OkStatus();
 }
 
 StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const Config& config, Core& core,
-                                                      const CertificateFiles* certificates,
-                                                      const std::vector<std::unique_ptr<grpc::Service>>& services) {
+                                                      const CertificateFiles* certificates, const Services& services,
+                                                      const Services& edge_services) {
   std::unique_ptr<RpcServer> server(new RpcServer(config, core));
   VICINAL_RETURN_IF_ERROR(server->ListenForHealth(config, &core.log));
-  VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services));
+  VICINAL_RETURN_IF_ERROR(server->ListenForCalls(config, core, certificates, services, edge_services));
   // An address that may have all connections is a proxy's, with many clients on each of them.
   if (config.limits.max_connections_per_address > 0 &&
       config.limits.max_connections_per_address < config.limits.max_connections) {
@@ -232,7 +262,7 @@ void RpcServer::Shutdown(std::chrono::system_clock::time_point deadline) {
   for (Acceptor* const door : {door_.get(), health_door_.get()}) {
     if (door != nullptr) door->Stop();
   }
-  for (grpc::Server* const part : {calls_.get(), health_only_.get()}) {
+  for (grpc::Server* const part : {calls_.get(), edge_calls_.get(), health_only_.get()}) {
     if (part == nullptr) continue;
     part->Shutdown(deadline);
     part->Wait();

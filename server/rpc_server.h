@@ -28,11 +28,15 @@ namespace vicinal::server {
 // Thread-safe, but for Start and Shutdown.
 class RpcServer {
  public:
-  // Serves when it returns; health is live, but not ready. `core`, `services` and `certificates` (null: no TLS) must
-  // outlive the server. FAILED_PRECONDITION (CANNOT_LISTEN): an address is in use or not this machine's.
+  using Services = std::vector<std::unique_ptr<grpc::Service>>;
+
+  // Serves when it returns; health is live, but not ready. `edge_services` are those of --edge_listen: a service
+  // belongs to one of gRPC's servers, and the bound on metadata does, too. `core`, both services and `certificates`
+  // (null: no TLS) must outlive the server. FAILED_PRECONDITION (CANNOT_LISTEN): an address is in use or not this
+  // machine's.
   static StatusOr<std::unique_ptr<RpcServer>> Start(const Config& config, Core& core,
-                                                    const CertificateFiles* certificates,
-                                                    const std::vector<std::unique_ptr<grpc::Service>>& services);
+                                                    const CertificateFiles* certificates, const Services& services,
+                                                    const Services& edge_services);
   ~RpcServer();
 
   // HOST:PORT; that of health is empty without --health_listen.
@@ -54,14 +58,14 @@ class RpcServer {
   RpcServer(const Config& config, Core& core);
   Status ListenForHealth(const Config& config, JsonLog* log);
   Status ListenForCalls(const Config& config, Core& core, const CertificateFiles* certificates,
-                        const std::vector<std::unique_ptr<grpc::Service>>& services);
+                        const Services& services, const Services& edge_services);
   void SetFull(bool full);
 
   HealthStates health_;
   HealthPlaces health_places_, health_only_places_;  // of the API's listeners, and of that with nothing else
-  const std::unique_ptr<grpc::Service> health_service_, health_only_service_;
-  UnknownMethods unknown_methods_;
-  std::unique_ptr<grpc::Server> calls_, health_only_;
+  const std::unique_ptr<grpc::Service> health_service_, edge_health_service_, health_only_service_;
+  UnknownMethods unknown_methods_, edge_unknown_methods_;
+  std::unique_ptr<grpc::Server> calls_, edge_calls_, health_only_;
   std::unique_ptr<Acceptor> door_, health_door_;
   std::string address_, health_address_;
   mutable Mutex mutex_;

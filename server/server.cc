@@ -17,12 +17,13 @@
 #include "server/handlers/model_handler.h"
 #include "server/handlers/server_handler.h"
 #include "server/housekeeper.h"
+#include "server/http/listener.h"
 #include "server/metrics/nvml.h"
+#include "server/metrics/page.h"
 #include "server/open_inference/open_inference_handler.h"
 #include "server/ready_file.h"
 #include "server/rpc_server.h"
 #include "server/services/services.h"
-#include "server/status/listener.h"
 #include "server/status/site.h"
 #include "server/token_files.h"
 #include "server/trimmer.h"
@@ -158,13 +159,13 @@ struct Server::Impl {
   std::unique_ptr<ServerHandler> server_handler;
   std::unique_ptr<OpenInferenceHandler> open_inference_handler;
   std::optional<Core> core;
-  std::vector<std::unique_ptr<grpc::Service>> services;
+  RpcServer::Services services, edge_services;
   std::unique_ptr<RpcServer> rpc;
   std::atomic<RpcServer*> rpc_in_use{nullptr};  // by scrapes and chores, which may come before it serves
   std::unique_ptr<Housekeeper> device_watch;
   std::unique_ptr<Housekeeper> load_watch;
   std::unique_ptr<StatusSite> status_site;
-  std::unique_ptr<StatusListener> status_listener;
+  std::unique_ptr<HttpListener> metrics_listener, status_listener;
   std::string grpc_address, metrics_address, health_address, status_address;
   bool served = false;  // it was said that it serves; else its end is no news
   bool stopped = false;
@@ -218,18 +219,24 @@ void Server::Impl::StartHandlers() {
   core.emplace(Core{clock, log, *metrics, auth, drain, *workers, *tuners, config.limits, *engine, *silences, *stalls,
                     *open_calls, unknown_callers, refusals, !config.tls_client_ca_file.empty(),
                     config.edge_listen.empty() ? nullptr : &edge});
-  services.push_back(MakeGraphService(*core, *graph_handler));
-  services.push_back(MakeModelService(*core, *model_handler));
-  services.push_back(MakeInferenceService(*core, *inference_handler));
-  services.push_back(MakeServerService(*core, *server_handler));
-  services.push_back(MakeOpenInferenceService(*core, *open_inference_handler));
+  for (RpcServer::Services* const all : {&services, &edge_services}) {
+    all->push_back(MakeGraphService(*core, *graph_handler));
+    all->push_back(MakeModelService(*core, *model_handler));
+    all->push_back(MakeInferenceService(*core, *inference_handler));
+    all->push_back(MakeServerService(*core, *server_handler));
+    all->push_back(MakeOpenInferenceService(*core, *open_inference_handler));
+  }
 }
 
 Status Server::Impl::ListenForScrapes() {
   if (config.metrics_listen.empty()) return OkStatus();
   VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.metrics_listen, "metrics_listen"));
-  VICINAL_ASSIGN_OR_RETURN(const int port, metrics->Serve(address.first, address.second));
-  metrics_address = absl::StrCat(address.first, ":", port);
+  const auto answer = [this](const HttpRequest& request) { return MetricsPage(*metrics, request); };
+  HttpListener::Tls tls;
+  if (config.metrics_tls) tls = [this] { return certificates.context(); };
+  VICINAL_ASSIGN_OR_RETURN(metrics_listener,
+                           HttpListener::Start(address.first, address.second, "metrics_listen", answer, tls));
+  metrics_address = absl::StrCat(address.first, ":", metrics_listener->port());
   return OkStatus();
 }
 
@@ -238,13 +245,16 @@ Status Server::Impl::ListenForPeople() {
   VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.status_listen, "status_listen"));
   StatusSource source{engine.get(), [this] { return Snapshot(); }, [this] { return metrics->Latencies(); }, Version()};
   status_site = std::make_unique<StatusSite>(std::move(source), auth, clock, IsLoopback(address.first));
-  VICINAL_ASSIGN_OR_RETURN(status_listener, StatusListener::Start(address.first, address.second, *status_site));
+  const auto answer = [this](const HttpRequest& request) { return status_site->Answer(request); };
+  VICINAL_ASSIGN_OR_RETURN(status_listener,
+                           HttpListener::Start(address.first, address.second, "status_listen", answer, {}));
   status_address = absl::StrCat(address.first, ":", status_listener->port());
   return OkStatus();
 }
 
 Status Server::Impl::ListenForCalls() {
-  VICINAL_ASSIGN_OR_RETURN(rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services));
+  VICINAL_ASSIGN_OR_RETURN(
+      rpc, RpcServer::Start(config, *core, UsesTls(config) ? &certificates : nullptr, services, edge_services));
   rpc_in_use.store(rpc.get());
   grpc_address = rpc->address();
   health_address = rpc->health_address();
@@ -422,8 +432,8 @@ bool Server::Stop() {
   impl_->workers.reset();
   impl_->encoders.reset();
   impl_->status_listener.reset();
+  impl_->metrics_listener.reset();
   impl_->metrics->SetSource(nullptr);
-  impl_->metrics->StopServing();
   impl_->engine.reset();
   if (impl_->served) impl_->log.Log(LogLevel::kInfo, clean ? "stopped" : "stopped with calls cut off", {});
   return clean;

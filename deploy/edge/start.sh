@@ -25,6 +25,10 @@ export VICINAL_EDGE_DIR="${VICINAL_EDGE_DIR:-/etc/vicinal-edge}"
 export VICINAL_EDGE_RUN="${VICINAL_EDGE_RUN:-/run/vicinal-edge}"
 export VICINAL_EDGE_CLIENT_CERTS="${VICINAL_EDGE_CLIENT_CERTS:-optional}"
 [[ -n "${VICINAL_EDGE_METRICS:-}" ]] || unset VICINAL_EDGE_METRICS
+# On its unix socket the server takes more metadata, so a larger certificate fits beside what clients send.
+if [[ "${VICINAL_EDGE_SERVER:-}" == unix@* ]]; then
+  export VICINAL_EDGE_CERTIFICATE_BYTES="${VICINAL_EDGE_CERTIFICATE_BYTES:-4096}"
+fi
 install -d -m 700 "$VICINAL_EDGE_RUN"
 files=(site.pem clients.pem tokens.map)
 configuration=(-f "$here/haproxy.cfg")

@@ -10,28 +10,17 @@
 #include <openssl/x509v3.h>
 
 #include <algorithm>
-#include <climits>
 #include <ctime>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "proto/tls/openssl.h"
 
 namespace vicinal::tls {
 namespace {
 
-template <auto kFree>
-struct Free {
-  template <class T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
 void FreeNames(GENERAL_NAMES* names) { GENERAL_NAMES_free(names); }
 
-using Bio = std::unique_ptr<BIO, Free<BIO_free>>;
-using X509Ptr = std::unique_ptr<X509, Free<X509_free>>;
-using KeyPtr = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
-using ContextPtr = std::unique_ptr<SSL_CTX, Free<SSL_CTX_free>>;
 using NamesPtr = std::unique_ptr<GENERAL_NAMES, Free<FreeNames>>;
 
 // OpenSSL's errors stay with the thread until they are taken: none may be left for gRPC's handshakes.
@@ -45,10 +34,6 @@ std::string TakeErrors() {
 }
 
 bool LastErrorIsEnd() { return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE; }
-
-Bio BioOf(const std::string& text) {
-  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(std::min<size_t>(text.size(), INT_MAX))));
-}
 
 absl::Status Wrong(const std::string& file, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(file, ": ", what));
@@ -69,9 +54,6 @@ absl::StatusOr<std::vector<X509Ptr>> ReadCertificates(const std::string& pem, co
   }
   return certificates;
 }
-
-// No passphrase is ever asked for on the terminal.
-int NoPassphrase(char*, int, int, void*) { return -1; }
 
 absl::StatusOr<KeyPtr> ReadKey(const std::string& pem, const std::string& file) {
   const Bio bio = BioOf(pem);

@@ -353,11 +353,6 @@ void Metrics::SetDevice(const std::string& device, std::shared_ptr<const Nvml> g
 }
 void Metrics::SetSource(std::function<StateSnapshot()> source) { impl_->scrape->SetSource(std::move(source)); }
 
-StatusOr<int> Metrics::Serve(const std::string& host, int port) {
-  return impl_->scrape->Serve(host, port, {impl_->registry, impl_->scrape});
-}
-void Metrics::StopServing() { impl_->scrape->StopServing(); }
-
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = impl_->registry->Collect();
   for (prometheus::MetricFamily& family : impl_->scrape->Collect()) families.push_back(std::move(family));

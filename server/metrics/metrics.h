@@ -99,12 +99,8 @@ class Metrics final : public StatsSink {
   // The device's name in vicinal_build_info, once it is known, and what reads its state at each scrape; null: nothing.
   void SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu);
 
-  // Called at each scrape, on the exposer's thread. Empty: removes the source (waits for a running call).
+  // Called at each scrape, on its thread. Empty: removes the source (waits for a running call).
   void SetSource(std::function<StateSnapshot()> source);
-
-  // Starts to serve /metrics at HOST:PORT (port 0: any) and returns the port. FAILED_PRECONDITION if it cannot listen.
-  StatusOr<int> Serve(const std::string& host, int port);
-  void StopServing();
 
   // Of the methods that were called, in the order of kMethods.
   std::vector<MethodLatency> Latencies() const;

@@ -5,15 +5,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/error.h"
 #include "server/metrics/families.h"
 #include "server/metrics/gpu_families.h"
-#include "server/metrics/wake.h"
 
 namespace vicinal::server {
 namespace {
@@ -81,7 +77,6 @@ MetricFamily Launches(const StateSnapshot& state) {
 Scrape::Scrape(Metrics::Options options)
     : options_(std::move(options)),
       start_seconds_(Seconds((options_.clock != nullptr ? *options_.clock : Clock::Real()).WallNow())) {}
-Scrape::~Scrape() { StopServing(); }
 
 std::vector<MetricFamily> Scrape::Collect() const {
   StateSnapshot state;
@@ -163,31 +158,6 @@ void Scrape::SetDevice(const std::string& device, std::shared_ptr<const Nvml> gp
 void Scrape::SetSource(std::function<StateSnapshot()> source) {
   MutexLock lock(&mutex_);
   source_ = std::move(source);
-}
-
-StatusOr<int> Scrape::Serve(const std::string& host, int port,
-                            const std::vector<std::shared_ptr<prometheus::Collectable>>& parts) {
-  // The HTTP library knows addresses, not names.
-  host_ = host == "localhost" ? "127.0.0.1" : host;
-  const std::string address = absl::StrCat(host_, ":", port);
-  try {  // prometheus-cpp reports a port in use with an exception
-    // Connections that send nothing hold a thread each, until the timeout: more threads than idle connections are
-    // likely, because a waiting thread takes 50 KiB.
-    exposer_ = std::make_unique<prometheus::Exposer>(
-        std::vector<std::string>{"listening_ports", address, "num_threads", "64", "request_timeout_ms", "2000"});
-    for (const auto& part : parts) exposer_->RegisterCollectable(part);
-    return port_ = exposer_->GetListeningPorts().at(0);
-  } catch (const std::exception&) {  // its text has no reason
-    exposer_.reset();
-    return FailedPrecondition(
-        "CANNOT_LISTEN",
-        absl::StrCat("--metrics_listen: cannot listen on ", address,
-                     "; is the port in use? Use another address, or an empty one to serve no metrics"));
-  }
-}
-
-void Scrape::StopServing() {
-  if (exposer_ != nullptr) StopWoken(host_, port_, [this] { exposer_.reset(); });
 }
 
 }  // namespace vicinal::server

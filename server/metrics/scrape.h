@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The metrics of a scrape besides the registry: gauges of state, launch counters, and the process itself; and the HTTP
-// listener. Internal to metrics/.
+// The metrics of a scrape besides the registry: gauges of state, launch counters, and the process itself. Internal to
+// metrics/.
 #ifndef VICINAL_SERVER_METRICS_SCRAPE_H_
 #define VICINAL_SERVER_METRICS_SCRAPE_H_
 
 #include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
 #include <prometheus/metric_family.h>
 
 #include <functional>
@@ -14,7 +13,6 @@
 #include <vector>
 
 #include "engine/base/mutex.h"
-#include "engine/base/status.h"
 #include "server/metrics/metrics.h"
 #include "server/metrics/nvml.h"
 
@@ -24,14 +22,10 @@ namespace vicinal::server {
 class Scrape final : public prometheus::Collectable {
  public:
   explicit Scrape(Metrics::Options options);
-  ~Scrape() override;
 
   std::vector<prometheus::MetricFamily> Collect() const override;
   void SetSource(std::function<StateSnapshot()> source);
   void SetDevice(const std::string& device, std::shared_ptr<const Nvml> gpu);
-  StatusOr<int> Serve(const std::string& host, int port,
-                      const std::vector<std::shared_ptr<prometheus::Collectable>>& parts);
-  void StopServing();
 
  private:
   // All but the GPU's.
@@ -43,9 +37,6 @@ class Scrape final : public prometheus::Collectable {
   std::function<StateSnapshot()> source_ VICINAL_GUARDED_BY(mutex_);
   std::string device_ VICINAL_GUARDED_BY(mutex_);
   std::shared_ptr<const Nvml> gpu_ VICINAL_GUARDED_BY(mutex_);
-  std::string host_;  // that it listens at, and its port
-  int port_ = 0;
-  std::unique_ptr<prometheus::Exposer> exposer_;
 };
 
 }  // namespace vicinal::server

@@ -9,7 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "server/auth.h"
-#include "server/status/http.h"
+#include "server/http/request.h"
 #include "server/status/pages.h"
 #include "server/status/sessions.h"
 

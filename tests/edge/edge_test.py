@@ -193,6 +193,12 @@ class ForwardTest(EdgeTest):
         self.assertEqual(len(self.behind.calls), 1)
         call(channel)
 
+    def test_certificates_that_the_server_could_not_take_are_refused(self):
+        edge = self.edge(self.behind.target)
+        self.expect(CODE.INVALID_ARGUMENT, self.channel(edge, edge.authority.issue("large", more_names=50)), metadata=(),
+                    details="edge: client certificate larger than 2175 bytes")
+        self.assertEqual(self.behind.calls, [])
+
     def test_a_server_that_is_away_is_unavailable(self):
         edge = self.edge(f"127.0.0.1:{free_port()}")
         wait_until(lambda: edge.healthy() is False, "the edge has not seen that the server is away")
@@ -495,6 +501,18 @@ class UnixSocketTest(EdgeTest):
         log = self.server.read_log()
         self.assertIn('"principal":"web","role":"infer","peer":"127.0.0.1"', log)
         self.assertNotIn("192.0.2.99", log)
+
+    def test_large_certificates_fit_beside_the_metadata_of_clients(self):
+        edge = self.edge(f"unix@{self.socket}")
+        large, too_large = (edge.authority.issue("web", more_names=names) for names in (70, 90))
+        sizes = [len(ssl.PEM_cert_to_DER_cert(certificate.decode())) for certificate, _ in (large, too_large)]
+        self.assertTrue(3500 < sizes[0] <= 4096 < sizes[1], sizes)
+        channel = self.channel(edge, large)
+        for _ in range(3):
+            call(channel, self.LIST, metadata=(("filler", "x" * 4200),))
+        self.expect(CODE.PERMISSION_DENIED, channel, self.DELETE, self.NO_SUCH_GRAPH, metadata=())
+        self.expect(CODE.INVALID_ARGUMENT, self.channel(edge, too_large), self.LIST, metadata=(),
+                    details="edge: client certificate larger than 4096 bytes")
 
     def test_health_passes_and_the_server_says_nothing_of_an_open_network(self):
         edge = self.edge(f"unix@{self.socket}")

@@ -13,9 +13,9 @@
 #include "client/cpp/formats/not_finite.h"
 #include "client/cpp/formats/npy.h"
 #include "proto/tls/certificates.h"
+#include "server/http/request.h"
 #include "server/principals.h"
 #include "server/read_token_file.h"
-#include "server/status/http.h"
 #include "tests/fuzz/target.h"
 
 namespace vicinal::fuzz {

@@ -11,7 +11,8 @@ import time
 import hpack
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, HEADERS, RESET, SETTINGS, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 8, 9
+DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 2, 3, 4, 6, 7, 8, 9
+UNKNOWN = 0x77
 END_STREAM, END_HEADERS = 1, 4
 SOURCE = "127.0.0.2"  # not the address of the honest client, so that limits per address are seen
 SECONDS = 10  # of one attack
@@ -217,6 +218,70 @@ def idle_connections(target, sent, scale):
         time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
 
 
+def control_frames(target, sent, scale):
+    """Frames that want an answer or change a state, one kind on each connection, and nothing is read."""
+    kinds = [frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)), frame(SETTINGS, 0, 0, struct.pack(">HI", 1, 2 ** 31 - 1)), frame(PING, 0, 0, bytes(8)),
+             frame(PRIORITY, 0, 1, struct.pack(">IB", 0, 1)), frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)), frame(WINDOW_UPDATE, 0, 0, bytes(4)),
+             frame(GOAWAY, 0, 0, bytes(8)), frame(UNKNOWN, 255, 0, bytes(1000))]
+    with contextlib.ExitStack() as stack:
+        for index, connection in enumerate(connections(target, stack, sent, max(len(kinds), int(32 * scale)))):
+            data = kinds[index % len(kinds)] * 500
+            for _ in range(max(1, int(100 * scale))):
+                if not sent.send(connection, data):
+                    break
+
+
+def reset_answers(target, sent, scale):
+    """Whole calls, each reset as soon as it is sent."""
+    block = headers_of("/vicinal.v1.ServerService/GetCapabilities", target.credentials)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, 4):
+            for first in range(0, int(40_000 * scale), 100):
+                data = b"".join(part[:5] + struct.pack(">I", 2 * stream + 1) + part[9:] for stream in range(first, first + 100)
+                                for part in (frame(HEADERS, END_HEADERS, 1, block), frame(DATA, END_STREAM, 1, bytes(5)), RST))
+                if not sent.send(connection, data):
+                    break
+
+
+def large_trailers(target, sent, scale):
+    """Uploads that end in metadata of 15 KB instead of a message, in more than one frame."""
+    block = headers_of("/vicinal.v1.GraphService/UploadGraph", target.credentials)
+    trailers = hpack.Encoder().encode([(f"x{i}", "y" * 300) for i in range(50)], huffman=False)
+    calls = [frame(HEADERS, END_HEADERS, 1, block), frame(HEADERS, END_STREAM, 1, trailers[:8000]), frame(CONTINUATION, END_HEADERS, 1, trailers[8000:])]
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, 8):
+            for stream in range(int(200 * scale) + 1):
+                if not sent.send(connection, b"".join(part[:5] + struct.pack(">I", 2 * stream + 1) + part[9:] for part in calls)):
+                    break
+        time.sleep(min(1.0, max(0.0, sent.end - time.monotonic())))
+
+
+def stalled_uploads(target, sent, scale):
+    """The beginning of a chunk on each of many streams, and no more of it."""
+    block = headers_of("/vicinal.v1.GraphService/UploadGraph", target.credentials)
+    start = frame(DATA, 0, 1, b"\0" + struct.pack(">I", 4_000_000) + bytes(900))
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, max(1, int(30 * scale))):
+            sent.send(connection, b"".join(part[:5] + struct.pack(">I", 2 * stream + 1) + part[9:]
+                                           for stream in range(60) for part in (frame(HEADERS, END_HEADERS, 1, block), start)))
+        time.sleep(min(max(1.0, SECONDS * scale), max(0.0, sent.end - time.monotonic())))
+
+
+def slow_beginnings(target, sent, scale):
+    """Connections whose handshake, or else preface, comes byte by byte."""
+    with contextlib.ExitStack() as stack:
+        slow = []
+        for _ in range(int(400 * scale)):
+            with contextlib.suppress(OSError):
+                slow.append(stack.enter_context(socket.create_connection(target.address, timeout=1, source_address=(SOURCE, 0))))
+                sent.connections += 1
+        words = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" if target.context else PREFACE
+        for byte in words:
+            for connection in slow:
+                sent.send(connection, bytes([byte]))
+            time.sleep(min(0.5 * scale, max(0.0, sent.end - time.monotonic())))
+
+
 ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, headers_only_health, reflection_streams,
            half_messages, silent_calls, continuation_flood, small_continuations, unread_replies, bad_binary_metadata, large_metadata,
-           idle_connections)
+           idle_connections, control_frames, reset_answers, large_trailers, stalled_uploads, slow_beginnings)

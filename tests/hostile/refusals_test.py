@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Connections whose calls are refused too often are ended; others of the same address go on, and so do those of proxies."""
+"""Connections whose calls are refused too often are ended; others of the same address go on, and so do those of proxies. And nobody keeps
+probes out of --health_listen."""
 
+import contextlib
 import os
 import socket
 import sys
 import tempfile
 import unittest
 
+import grpc
 import h2.connection
 import h2.events
 
@@ -59,6 +62,24 @@ class Caller:
                 self.statuses += [value for name, value in event.headers if name == b"grpc-status"]
             if isinstance(event, (h2.events.StreamEnded, h2.events.StreamReset)):
                 self.open.discard(event.stream_id)
+
+
+class ProbesTest(unittest.TestCase):
+    def test_connections_that_stay_keep_no_probe_out(self):
+        with ServerProcess("--health_listen=127.0.0.1:0") as server, contextlib.ExitStack() as stack:
+            host, port = server.health.rsplit(":", 1)
+            hello = h2.connection.H2Connection()
+            hello.initiate_connection()
+            hello = hello.data_to_send()
+            for last in range(2, 8):
+                for _ in range(20):  # of which 16 have a place, and 64 of all
+                    one = stack.enter_context(socket.create_connection((host, int(port)), timeout=10, source_address=(f"127.0.0.{last}", 0)))
+                    with contextlib.suppress(OSError):
+                        one.sendall(hello)
+            for _ in range(20):
+                with grpc.insecure_channel(server.health, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+                    reply = channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=10, wait_for_ready=True)
+                self.assertEqual(reply, b"\x08\x01")
 
 
 class RefusalsTest(unittest.TestCase):

@@ -19,7 +19,7 @@ import vicinal
 from data import safetensors
 from server_process import ServerProcess
 from vicinal import errors
-from vicinal._messages import METHODS, message
+from vicinal._messages import METHODS, enum_values, message
 
 
 class BreakingProxy:
@@ -119,7 +119,7 @@ class UploadTest(unittest.TestCase):
 
 
 class Handlers(grpc.GenericRpcHandler):
-    """Answers methods by name with functions of (request, context); InferStream of (requests, context)."""
+    """Answers methods by name with functions of (request, context); InferStream of (requests, context). ...Stream: generators."""
 
     def __init__(self, functions):
         self.functions = functions
@@ -131,6 +131,9 @@ class Handlers(grpc.GenericRpcHandler):
         if name == "InferStream":
             return grpc.stream_stream_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
                                                          METHODS[name].reply.SerializeToString)
+        if name.endswith("Stream"):
+            return grpc.unary_stream_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
+                                                        METHODS[name].reply.SerializeToString)
         return grpc.unary_unary_rpc_method_handler(self.functions[name], METHODS[name].request.FromString,
                                                    METHODS[name].reply.SerializeToString)
 
@@ -175,6 +178,86 @@ class RetryTest(unittest.TestCase):
         with vicinal.Client(address) as client, self.assertRaises(errors.Unavailable):
             client.get_graph("g")
         self.assertEqual(len(calls), 4)
+
+
+def rows(first, count, k=1, kind="ClassifyResponse"):
+    reply = message(kind)(**({"first_row": first} if first else {}))
+    for tensor, dtype, name in ((reply.classes, np.int32, "DATA_TYPE_INT32"), (reply.scores, np.float32, "DATA_TYPE_FLOAT32")):
+        tensor.dtype = enum_values("DataType")[name]
+        tensor.shape.extend([count, k])
+        tensor.data = np.zeros(count * k, dtype).tobytes()
+    return reply
+
+
+class HostileServerTest(unittest.TestCase):
+    EVIL = "\x1b]0;owned\x07\r\u202egnp\u200b\nINJECTED"
+
+    def expect(self, functions, call, text, **options):
+        with vicinal.Client(small_server(self, functions), **options) as client, self.assertRaisesRegex(errors.CallError, text) as raised:
+            call(client)
+        return raised.exception
+
+    def test_errors_are_shown_on_their_lines_and_without_controls(self):
+        def refuse(_, context):
+            context.abort(grpc.StatusCode.NOT_FOUND, self.EVIL)
+
+        error = self.expect({"GetGraph": refuse}, lambda client: client.get_graph("g"), "owned")
+        self.assertEqual(error.message, self.EVIL)
+        self.assertEqual(str(error), "NOT_FOUND: \\x1b]0;owned\\x07\\r\\u202egnp\\u200b\\nINJECTED")
+        violation = errors.FieldViolation(self.EVIL, self.EVIL)
+        shown = str(errors.CallError(grpc.StatusCode.INTERNAL, "x", errors.Details(reason=self.EVIL, field_violations=(violation,))))
+        self.assertEqual([line for line in shown.split("\n") if not line.isprintable()], [])
+        self.assertNotIn("\nINJECTED", shown)
+        self.assertEqual(str(errors.CallError(grpc.StatusCode.INTERNAL, "Größe 图 ok")), "INTERNAL: Größe 图 ok")
+
+    def test_lists_without_end(self):
+        pages = []
+
+        def page(entries, fresh):
+            def answer(request, _):
+                pages.append(request.page_token)
+                reply = message("ListModelsResponse")(next_page_token=str(len(pages)) if fresh else "again")
+                for _ in range(entries):
+                    reply.models.add()
+                return reply
+            return {"ListModels": answer}
+
+        self.expect(page(1, False), lambda client: client.list_models(), "a page token repeats")
+        self.expect(page(0, True), lambda client: client.list_models(), "an empty page is followed by another")
+        self.assertLess(len(pages), 5)
+
+    def test_rows_that_were_not_asked_for(self):
+        for count in (0, 1, 3):
+            self.expect({"Classify": lambda *_, count=count: rows(0, count)}, lambda client: client.classify("g", "m", [0, 1], ids=False),
+                        f"it has {count} rows, 2 were asked for")
+        graphs = [(np.zeros((2, 1), np.int64), np.ones((1, 1), np.float32))] * 2
+        self.expect({"ClassifyGraphs": lambda *_: rows(0, 3, kind="ClassifyGraphsResponse")}, lambda client: client.classify_graphs("m", graphs), "it has 3 rows, 2 were asked for")
+        bad = rows(0, 2)
+        bad.classes.shape[0] = 1 << 62
+        self.expect({"Classify": lambda *_: bad}, lambda client: client.classify("g", "m", [0, 1], ids=False), "8 bytes are no matrix")
+        for pieces, why in (([rows(0, 5), rows(6, 4)], "a piece begins at row 6, not at 5"), ([rows(0, 5), rows(5, 0)], "a piece has no rows"),
+                            ([], "it has no rows")):
+            self.expect({"ClassifyStream": lambda *_, pieces=pieces: iter(pieces)}, lambda client: client.classify("g", "m", ids=False), why)
+            if pieces:
+                self.expect({"ClassifyStream": lambda *_, pieces=pieces: iter(pieces)},
+                            lambda client: list(client.classify_stream("g", "m", ids=False)), why)
+
+    def test_answers_without_end(self):
+        sent = []
+
+        def endless(*_):
+            while True:
+                sent.append(len(sent))
+                yield rows(sent[-1] << 20, 1 << 20)
+
+        graph = {"GetGraph": lambda *_: message("Graph")(name="g", node_count=10)}
+        self.expect({"ClassifyStream": endless, **graph}, lambda client: client.classify("g", "m", ids=False), "more rows than graph 'g' has nodes, 10")
+        self.assertLess(len(sent), 100)
+        sent.clear()
+        self.expect({"ClassifyStream": endless}, lambda client: client.classify("g", "m", ids=False), "more than max_answer_bytes=20000000",
+                    max_answer_bytes=20_000_000)
+        self.expect({"Classify": lambda *_: rows(0, 1000)}, lambda client: client.classify("g", "m", [0], ids=False), "RESOURCE_EXHAUSTED",
+                    max_reply_bytes=1000)
 
 
 def end_early(answers, number=None):

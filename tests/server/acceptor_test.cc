@@ -15,6 +15,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -84,6 +85,10 @@ class Peer {
     inet_ntop(AF_INET, &here.sin_addr, host, sizeof(host));
     return absl::StrCat(host, ":", ntohs(here.sin_port));
   }
+  bool IsSentAwayNow() const {
+    char byte = 0;
+    return recv(fd_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+  }
   // Waits until the other side hangs up.
   bool IsSentAway() const {
     char byte = 0;
@@ -110,6 +115,7 @@ class AcceptorTest : public ::testing::Test {
     Acceptor::Options options;
     options.max_connections = most;
     options.max_per_address = per_address;
+    options.replaces = replaces_;
     acceptor_ = std::make_unique<Acceptor>(std::move(listeners), options, &log_, [this](bool full) {
       full_ = full;
       changes_.fetch_add(1);
@@ -124,6 +130,7 @@ class AcceptorTest : public ::testing::Test {
   JsonLog log_{null_, LogLevel::kError, &Clock::Real()};
   Taken taken_;
   int port_ = 0;
+  bool replaces_ = false;
   std::atomic<bool> full_{false};
   std::atomic<int> changes_{0};
   std::unique_ptr<Acceptor> acceptor_;
@@ -133,6 +140,44 @@ class AcceptorTest : public ::testing::Test {
     close(null_);
   }
 };
+
+// True once `old` is sent away for one that has come after it: connects from `from` again and again, since a connection
+// that is too young is not.
+::testing::AssertionResult MakesRoom(const Peer& old, int port, const char* from,
+                                     std::vector<std::unique_ptr<Peer>>* open) {
+  return Eventually([&] {
+    open->push_back(std::make_unique<Peer>());
+    open->back()->Connect(port, from);
+    return old.IsSentAwayNow();
+  });
+}
+
+TEST_F(AcceptorTest, TheOldestMakesRoomWhereThatIsWanted) {
+  replaces_ = true;
+  ASSERT_NO_FATAL_FAILURE(Start(4, 2));
+  const Peer first, second, other, others;
+  first.Connect(port_, "127.0.0.2");
+  ASSERT_TRUE(Opens(1));
+  second.Connect(port_, "127.0.0.2");
+  other.Connect(port_, "127.0.0.3");
+  others.Connect(port_, "127.0.0.3");
+  ASSERT_TRUE(Opens(4));
+  std::vector<std::unique_ptr<Peer>> later;
+  // An address that has its share loses its own oldest connection, and no other.
+  EXPECT_TRUE(MakesRoom(first, port_, "127.0.0.2", &later));
+  EXPECT_FALSE(other.IsSentAwayNow());
+  EXPECT_FALSE(others.IsSentAwayNow());
+  EXPECT_TRUE(Opens(4));
+  // Beyond the bound of all, the oldest goes.
+  EXPECT_TRUE(MakesRoom(second, port_, "127.0.0.4", &later));
+  EXPECT_TRUE(Opens(4));
+  EXPECT_FALSE(full_) << "nobody was sent away for want of room";
+  // The last connections may not have been taken yet.
+  EXPECT_TRUE(Eventually([&] {
+    taken_.EndAll();
+    return acceptor_->Counts().open == 0;
+  }));
+}
 
 TEST_F(AcceptorTest, HandsOverAndCountsUntilTheOwnerCloses) {
   ASSERT_NO_FATAL_FAILURE(Start(8));

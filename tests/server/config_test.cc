@@ -17,6 +17,7 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"grpc_listen", [](Config& c) { c.grpc_listen = "host:99999"; }},
       {"grpc_listen", [](Config& c) { c.grpc_listen = "::1:8500"; }},
       {"metrics_listen", [](Config& c) { c.metrics_listen = "nonsense"; }},
+      {"metrics_tls", [](Config& c) { c.metrics_tls = true; }},
       {"status_listen", [](Config& c) { c.status_listen = "nonsense"; }},
       {"status_listen", [](Config& c) { c.status_listen = "0.0.0.0:8503"; }},
       {"advertise_address", [](Config& c) { c.advertise_address = "host"; }},

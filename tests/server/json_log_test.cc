@@ -34,6 +34,23 @@ TEST(JsonLogTest, OneParsableLineWhateverTheText) {
   close(fds[1]);
 }
 
+// Controls beyond ASCII, bidirectional marks and letters parse to what they were, and none reaches a terminal.
+TEST(JsonLogTest, LinesAreAscii) {
+  const std::string evil = "\x1b[31m\x7f\xc2\x9b\u202egnp \u00e9\U0001f600";
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  FakeClock clock;
+  JsonLog log(fds[1], LogLevel::kInfo, &clock);
+  log.Log(LogLevel::kError, evil, {{"key", evil}});
+  const std::string text = Drained(fds[0]);
+  for (const char c : text) EXPECT_TRUE((c >= ' ' && c < 0x7f) || c == '\n') << text;
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  EXPECT_EQ(json["message"], evil);
+  EXPECT_EQ(json["key"], evil);
+  close(fds[0]);
+  close(fds[1]);
+}
+
 TEST(JsonLogTest, Levels) {
   EXPECT_EQ(*ParseLogLevel("warning"), LogLevel::kWarning);
   EXPECT_FALSE(ParseLogLevel("loud").ok());

@@ -67,6 +67,8 @@ class Options:
     chunk_bytes: int
     upload_attempts: int
     service_config: Optional[str]
+    max_reply_bytes: int
+    max_answer_bytes: int
 
     def check(self) -> None:
         if not _ADDRESS.fullmatch(self.target):
@@ -74,8 +76,8 @@ class Options:
                              "dns:///HOST:PORT or unix:PATH")
         if self.token is not None and not re.fullmatch("[!-~]{1,4096}", self.token):
             raise InputError("the token contains a character that cannot be sent (a space or a line break?), or is too long")
-        if self.chunk_bytes < 1 or self.upload_attempts < 1:
-            raise InputError("chunk_bytes and upload_attempts must be positive")
+        if min(self.chunk_bytes, self.upload_attempts, self.max_reply_bytes, self.max_answer_bytes) < 1:
+            raise InputError("chunk_bytes, upload_attempts, max_reply_bytes and max_answer_bytes must be positive")
 
     def credentials(self) -> Optional[grpc.ChannelCredentials]:
         if not self.tls:
@@ -83,10 +85,10 @@ class Options:
         return (Tls() if self.tls is True else self.tls).credentials()
 
     def arguments(self) -> list[tuple[str, Any]]:
-        """Channel arguments: answers of any size (the server limits them), pings during long waits, and no HTTP proxy from the environment,
-        which would catch calls to the loopback address too."""
+        """Channel arguments: the bound of one message, pings during long waits, and no HTTP proxy from the environment, which would catch
+        calls to the loopback address too."""
         arguments: list[tuple[str, Any]] = [
-            ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
+            ("grpc.max_receive_message_length", min(self.max_reply_bytes, 2**31 - 1)), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0),
             ("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 20_000), ("grpc.http2.max_pings_without_data", 0)]
         if self.service_config:
             arguments.append(("grpc.service_config", self.service_config))

@@ -16,15 +16,17 @@ class Connection:
     `target`: HOST:PORT, dns:///HOST:PORT or unix:PATH; by default, as for the command line, the environment variable VICINAL_SERVER, or
     127.0.0.1:8500. `token`: sent as a bearer token. `tls`: True, or a `Tls`. `timeout`: seconds, of calls other than uploads; None waits for ever.
     `upload_attempts`: how often an upload is resumed after its stream broke. `service_config`: gRPC's, as JSON; it holds the retries.
+    `max_reply_bytes`, `max_answer_bytes`: what one reply, and an answer for all nodes in many replies, may take; more is an error.
     """
 
     _grpc: ClassVar[Any]  # grpc, or grpc.aio
 
     def __init__(self, target: Optional[str] = None, *, token: Optional[str] = None, tls: Union[None, bool, Tls] = None,
                  timeout: Optional[float] = 60, chunk_bytes: int = 1 << 20, upload_attempts: int = 5,
-                 service_config: Optional[str] = SERVICE_CONFIG) -> None:
+                 service_config: Optional[str] = SERVICE_CONFIG, max_reply_bytes: int = 64 << 20,
+                 max_answer_bytes: int = 4 << 30) -> None:
         target = target or default_target()
-        options = Options(target, token, tls, timeout, chunk_bytes, upload_attempts, service_config)
+        options = Options(target, token, tls, timeout, chunk_bytes, upload_attempts, service_config, max_reply_bytes, max_answer_bytes)
         options.check()
         credentials = options.credentials()
         self._channel = (self._grpc.insecure_channel(target, options.arguments()) if credentials is None

@@ -169,15 +169,28 @@ def get_model(session: Session, name: str) -> Operation[results.Model]:
     return results.Model.of((yield Call(METHODS["GetModel"], METHODS["GetModel"].request(name=name))))
 
 
+# As client/cpp/client.cc has them.
+_MOST_PAGES = 10_000
+_MOST_LIST_BYTES = 256 << 20
+
+
 def _pages(method: str, items: Callable[[Any], Iterable[Any]]) -> Operation[list[Any]]:
     found: list[Any] = []
-    token = ""
+    token, seen, size = "", {""}, 0
     while True:
         reply = yield Call(METHODS[method], METHODS[method].request(page_token=token))
-        found += items(reply)
-        token = reply.next_page_token
+        page, token, size = list(items(reply)), reply.next_page_token, size + reply.ByteSize()
+        found += page
         if not token:
             return found
+        if token in seen or not page or len(seen) >= _MOST_PAGES or size > _MOST_LIST_BYTES:
+            raise _wrong_answer("the list does not end: " + ("a page token repeats" if token in seen else "an empty page is followed by another"
+                                                             if not page else "it is larger than this client accepts"))
+        seen.add(token)
+
+
+def _wrong_answer(why: str) -> Exception:
+    return make_error(grpc.StatusCode.INTERNAL, f"the server's answer is wrong: {why}; is it a vicinal-server?")
 
 
 def list_graphs(session: Session) -> Operation[list[results.Graph]]:
@@ -312,12 +325,56 @@ def run_query(session: Session, method: str, query: Query, fields: dict[str, Any
     if query.nodes is not None:
         reply = yield Call(METHODS[method], request, query.graph)
         yield from _check_served(session, query, reply.served_by, ids)
-        return parse(reply)
+        return _with_rows(parse(reply), len(request.nodes.ids))
     stream = yield Open(METHODS[method + "Stream"], request, query.graph)
-    pieces = []
+    try:
+        return results.joined((yield from _all_pieces(session, query, stream, parse)))
+    finally:
+        stream.cancel()
+
+
+def _with_rows(answer: Any, asked: int) -> Any:
+    if answer.rows != asked:
+        raise _wrong_answer(f"it has {answer.rows} rows, {asked} were asked for")
+    return answer
+
+
+# The rows of all nodes may be many, but not more than the graph has nodes, which is asked for once an answer is large.
+_LARGE_ANSWER_BYTES = 64 << 20
+
+
+def _all_pieces(session: Session, query: Query, stream: Any, parse: Callable[..., Any]) -> Operation[list[Any]]:
+    pieces: list[Any] = []
+    order, size, nodes = PieceOrder(), 0, None
     while (reply := (yield Next(stream))) is not None:
-        pieces.append(parse(reply, reply.first_row))
-    return results.joined(pieces)
+        pieces.append(order.take(parse(reply, reply.first_row)))
+        size += reply.ByteSize()
+        if size > session.options.max_answer_bytes:
+            raise _wrong_answer(f"it has more than max_answer_bytes={session.options.max_answer_bytes}")
+        if size > _LARGE_ANSWER_BYTES and nodes is None:
+            graph = yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=query.graph), query.graph)
+            # Of another version nothing is known: then max_answer_bytes counts.
+            nodes = graph.node_count if graph.version == reply.served_by.graph_version else order.most
+        if nodes is not None and order.rows > nodes:
+            raise _wrong_answer(f"it has more rows than graph {query.graph!r} has nodes, {nodes}")
+    if not pieces:
+        raise _wrong_answer("it has no rows")
+    return pieces
+
+
+class PieceOrder:
+    """Pieces of an answer follow each other without a gap, and each has rows."""
+
+    most = 1 << 62
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def take(self, piece: Any) -> Any:
+        if piece.first_row != self.rows or piece.rows < 1:
+            raise _wrong_answer(f"a piece begins at row {piece.first_row}, not at {self.rows}" if piece.rows else "a piece has no rows")
+        self.rows += piece.rows
+        return piece
 
 
 def open_stream(session: Session, method: str, query: Query, fields: dict[str, Any]) -> Operation[Any]:
@@ -377,7 +434,7 @@ def classify_graphs(session: Session, model: str, graphs: Any, fields: dict[str,
     if batch.edge_attr is not None:
         request.graphs.edge_attr.CopyFrom(batch.edge_attr.to_tensor())
     request.graphs.features.CopyFrom(batch.x.to_input())
-    return results.classification((yield Call(METHODS["ClassifyGraphs"], request)))
+    return _with_rows(results.classification((yield Call(METHODS["ClassifyGraphs"], request))), len(batch.ptr.values) - 1)
 
 
 def simple(method: str, request: Any, graph: Optional[str] = None) -> Operation[Any]:

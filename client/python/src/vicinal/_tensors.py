@@ -8,10 +8,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Optional
 
+import grpc
 import numpy as np
 
 from vicinal._messages import enum_values, message
-from vicinal.errors import InputError
+from vicinal.errors import InputError, make_error
 
 TENSOR, CSR_MATRIX = message("Tensor"), message("CsrMatrix")
 _TYPES = enum_values("DataType")
@@ -167,5 +168,10 @@ def features(value: Any, what: str = "x") -> Features:
 
 
 def from_tensor(tensor: Any) -> np.ndarray:
-    """A tensor of a reply as a read-only array over its bytes."""
-    return np.frombuffer(tensor.data, dtype=_NUMPY[tensor.dtype]).reshape(tuple(tensor.shape))
+    """A tensor of a reply, a matrix, as a read-only array over its bytes."""
+    try:
+        rows, columns = tensor.shape
+        return np.frombuffer(tensor.data, dtype=_NUMPY[tensor.dtype]).reshape(max(rows, 0), max(columns, 0))
+    except (KeyError, ValueError):
+        raise make_error(grpc.StatusCode.INTERNAL, f"the server's answer is wrong: {len(tensor.data)} bytes are no matrix of type {tensor.dtype} and "
+                         f"shape {list(tensor.shape[:4])}; is it a vicinal-server?") from None

@@ -64,9 +64,10 @@ class AsyncClient(Connection):
 
     async def _pieces(self, operation: Operation[Any], parse: Any) -> AsyncIterator[Any]:
         stream = await self._run(operation)
+        order = operations.PieceOrder()
         try:
             async for reply in stream:
-                yield parse(reply, reply.first_row)
+                yield order.take(parse(reply, reply.first_row))
         except grpc.RpcError as error:
             raise from_grpc(error, self._session.options.target) from None
         finally:

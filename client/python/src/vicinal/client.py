@@ -60,9 +60,10 @@ class Client(Connection):
 
     def _pieces(self, operation: Operation[Any], parse: Any) -> Iterator[Any]:
         stream = self._run(operation)
+        order = operations.PieceOrder()
         try:
             for reply in stream:
-                yield parse(reply, reply.first_row)
+                yield order.take(parse(reply, reply.first_row))
         except grpc.RpcError as error:
             raise from_grpc(error, self._session.options.target) from None
         finally:

@@ -10,6 +10,7 @@ from typing import Any, Optional
 import grpc
 
 from vicinal._messages import message
+from vicinal._printable import printable
 
 _STATUS = message("details.Status")
 _DETAILS = {"google.rpc." + name: message("details." + name) for name in ("ErrorInfo", "RetryInfo", "BadRequest", "ResourceInfo")}
@@ -49,7 +50,8 @@ class Details:
 
 class CallError(Error):
     """A call failed. `code` is gRPC's status code; `reason` is the server's, stable, for programs to switch on, and empty if the error is
-    gRPC's own. `retry_after`: seconds, if waiting helps. `upload_id`: set if the upload can be resumed later with this id."""
+    gRPC's own. `retry_after`: seconds, if waiting helps. `upload_id`: set if the upload can be resumed later with this id. The attributes are
+    as the server sent them; `str()` escapes what would steer a terminal."""
 
     def __init__(self, code: grpc.StatusCode, text: str, details: Optional[Details] = None) -> None:
         super().__init__(text)
@@ -75,12 +77,12 @@ class CallError(Error):
         return self.details.retry_after
 
     def __str__(self) -> str:
-        lines = [f"{self.code.name}: {self.message}"]
+        lines = [f"{self.code.name}: {printable(self.message)}"]
         if self.reason and self.reason != self.code.name:
-            lines.append(f"  reason: {self.reason}")
+            lines.append(f"  reason: {printable(self.reason)}")
         for violation in self.field_violations:
             told = violation.description in self.message
-            lines.append(f"  field: {violation.field}" + ("" if told else f": {violation.description}"))
+            lines.append(f"  field: {printable(violation.field)}" + ("" if told else f": {printable(violation.description)}"))
         if self.upload_id:
             lines.append(f"  the server keeps the bytes that arrived: resume with upload_id={self.upload_id!r}")
         return "\n".join(lines)

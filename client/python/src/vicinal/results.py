@@ -119,6 +119,10 @@ class Arrays:
     seconds: float
     first_row: int
 
+    @property
+    def rows(self) -> int:
+        raise NotImplementedError
+
     def torch(self: Result) -> Result:
         """The same with torch tensors, which share the memory. Do not write to them in place."""
         import torch
@@ -140,12 +144,20 @@ class Classification(Arrays):
     logits: Any = None
     probabilities: Any = None
 
+    @property
+    def rows(self) -> int:
+        return len(self.classes)
+
 
 @dataclass(frozen=True)
 class Embedding(Arrays):
     """embeddings float32 [n, width]; row i belongs to the i-th requested node."""
 
     embeddings: Any
+
+    @property
+    def rows(self) -> int:
+        return len(self.embeddings)
 
 
 def classification(reply: Any, first_row: int = 0) -> Classification:

@@ -169,6 +169,8 @@ const std::vector<Line>& Lines() {
                                                          {"embed --graph g --model m"},
                                                          {"embed --graph g --model m --nodes 1 --ids none"},
                                                          {"classify-graphs b.npz --model m"},
+                                                         {"sync s.yaml --prune"},
+                                                         {"sync s.yaml --prune --dry_run"},
                                                          {"status"},
                                                          {"status --all"}};
   return *lines;
@@ -182,6 +184,8 @@ class HostileTest : public ::testing::Test {
     EXPECT_TRUE(WriteFile("e.txt", "0 1\n").ok());
     EXPECT_TRUE(WriteFile("m.json", "{}").ok());
     EXPECT_TRUE(WriteFile("w", "weights").ok());
+    EXPECT_TRUE(
+        WriteFile("s.yaml", "graphs: {g: {file: e.txt}}\nmodels: {m: {architecture: m.json, weights: w}}\n").ok());
     EXPECT_TRUE(WriteFile("imported", "{}").ok());
     const std::vector<float> x(10, 1.0F);
     EXPECT_TRUE(WriteNpy("x.npy", MakeArray(x, {10, 1})).ok());

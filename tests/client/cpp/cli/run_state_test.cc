@@ -51,6 +51,21 @@ class RunStateTest : public RunTest {
   std::unique_ptr<state::StateDirectory> directory_;
 };
 
+// Whoever wrote a directory chose what its files say.
+TEST_F(RunStateTest, NothingInADirectorySteersTheTerminal) {
+  const std::string evil = "host\x1b]0;owned\x07\nINJECTED";
+  directory_.reset();
+  state::StateDirectory::Options options;
+  options.holder = {evil, 42, evil, ""};
+  directory_ = *state::StateDirectory::Open(files_.get(), options);
+  ASSERT_EQ(State("list"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("on host\\x1b]0;owned\\x07\\nINJECTED"));
+  EXPECT_EQ(out().find('\x1b'), std::string::npos);
+  EXPECT_EQ(out().find("\nINJECTED"), std::string::npos);
+  ASSERT_EQ(State("list", true), kExitOk);
+  EXPECT_EQ(out().find('\x1b'), std::string::npos);
+}
+
 TEST_F(RunStateTest, ListsVersionsWithSizesAndTimes) {
   ASSERT_EQ(State("list"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr(directory_->incarnation()));

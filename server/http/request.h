@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP/1.1 as the status page speaks it: one request a connection, read by a function of the bytes that have come. What
-// is not plainly a request of ours is refused; nothing is repaired.
-#ifndef VICINAL_SERVER_STATUS_HTTP_H_
-#define VICINAL_SERVER_STATUS_HTTP_H_
+// HTTP/1.1 as the status page and the metrics speak it: one request a connection, read by a function of the bytes that
+// have come. What is not plainly a request of ours is refused; nothing is repaired.
+#ifndef VICINAL_SERVER_HTTP_REQUEST_H_
+#define VICINAL_SERVER_HTTP_REQUEST_H_
 
 #include <cstddef>
 #include <optional>
@@ -47,4 +47,4 @@ std::string Serialized(const HttpResponse& response, bool with_body);
 
 }  // namespace vicinal::server
 
-#endif  // VICINAL_SERVER_STATUS_HTTP_H_
+#endif  // VICINAL_SERVER_HTTP_REQUEST_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/status/listener.h"
+#include "server/http/listener.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "server/listen.h"
 
@@ -20,25 +21,35 @@ namespace vicinal::server {
 namespace {
 
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{100};
+// From one listener in a row; those that are connected have their turn then.
+constexpr int kAtOnce = 64;
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
 
-StatusOr<std::unique_ptr<StatusListener>> StatusListener::Start(const std::string& host, int port, StatusSite& site) {
-  VICINAL_ASSIGN_OR_RETURN(Listening listening, ListenOnTcp(host, port, "status_listen"));
+StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(const std::string& host, int port, const char* flag,
+                                                            Answer answer, Tls tls) {
+  VICINAL_ASSIGN_OR_RETURN(Listening listening, ListenOnTcp(host, port, flag));
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake < 0) {
     for (const int socket : listening.sockets) close(socket);
-    return FailedPrecondition("CANNOT_LISTEN", "--status_listen: no file descriptor is left; raise the limit");
+    return FailedPrecondition("CANNOT_LISTEN",
+                              absl::StrCat("--", flag, ": no file descriptor is left; raise the limit"));
   }
-  return std::unique_ptr<StatusListener>(new StatusListener(std::move(listening.sockets), listening.port, wake, site));
+  return std::unique_ptr<HttpListener>(
+      new HttpListener(std::move(listening.sockets), listening.port, wake, std::move(answer), std::move(tls)));
 }
 
-StatusListener::StatusListener(std::vector<int> sockets, int port, int wake, StatusSite& site)
-    : sockets_(std::move(sockets)), port_(port), wake_(wake), site_(site), thread_([this] { Run(); }) {}
+HttpListener::HttpListener(std::vector<int> sockets, int port, int wake, Answer answer, Tls tls)
+    : sockets_(std::move(sockets)),
+      port_(port),
+      wake_(wake),
+      answer_(std::move(answer)),
+      tls_(std::move(tls)),
+      thread_([this] { Run(); }) {}
 
-StatusListener::~StatusListener() {
+HttpListener::~HttpListener() {
   const uint64_t one = 1;
   (void)!write(wake_, &one, sizeof(one));
   thread_.join();
@@ -47,12 +58,12 @@ StatusListener::~StatusListener() {
   close(wake_);
 }
 
-void StatusListener::Drop(std::list<Connection>::iterator connection) {
+void HttpListener::Drop(std::list<Connection>::iterator connection) {
   close(connection->fd);
   connections_.erase(connection);
 }
 
-int StatusListener::Patience(MonotonicTime now) const {
+int HttpListener::Patience(MonotonicTime now) const {
   std::optional<MonotonicTime> first;
   if (accept_again_ > now) first = accept_again_;
   for (const Connection& connection : connections_) first = std::min(first.value_or(connection.end), connection.end);
@@ -61,7 +72,7 @@ int StatusListener::Patience(MonotonicTime now) const {
   return static_cast<int>(std::max<int64_t>(0, left.count()));
 }
 
-void StatusListener::Run() {
+void HttpListener::Run() {
   std::vector<pollfd> waits;
   for (;;) {
     MonotonicTime now = Clock::Real().Now();
@@ -69,8 +80,7 @@ void StatusListener::Run() {
     const int16_t accepting = accept_again_ > now ? 0 : POLLIN;
     for (const int socket : sockets_) waits.push_back({socket, accepting, 0});
     for (const Connection& connection : connections_) {
-      const bool writes = connection.answered && !connection.closing;
-      waits.push_back({connection.fd, static_cast<int16_t>(writes ? POLLOUT : POLLIN), 0});
+      waits.push_back({connection.fd, static_cast<int16_t>(connection.IsSending() ? POLLOUT : POLLIN), 0});
     }
     if (poll(waits.data(), waits.size(), Patience(now)) < 0 && errno != EINTR) return;
     if (waits[0].revents != 0) return;
@@ -87,56 +97,89 @@ void StatusListener::Run() {
   }
 }
 
-void StatusListener::AcceptAll(int socket) {
-  for (;;) {
+void HttpListener::AcceptAll(int socket) {
+  for (int i = 0; i < kAtOnce; ++i) {
     const int fd = accept4(socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
         accept_again_ = Clock::Real().Now() + kPauseWithoutDescriptors;
       return;
     }
-    if (connections_.size() >= kMostConnections) {
-      const auto silent = std::find_if(connections_.begin(), connections_.end(),
-                                       [](const Connection& connection) { return !connection.answered; });
-      Drop(silent != connections_.end() ? silent : connections_.begin());
+    try {
+      Admit(fd);
+    } catch (const std::bad_alloc&) {
+      close(fd);
     }
-    Connection connection;
-    connection.fd = fd;
-    connection.end = Clock::Real().Now() + kRequestTime;
-    connections_.push_back(std::move(connection));
   }
 }
 
-bool StatusListener::Serve(Connection* connection) try {
-  if (connection->answered && !connection->closing) return Write(connection);
-  return Read(connection);
+void HttpListener::Admit(int fd) {
+  if (connections_.size() >= kMostConnections) {
+    const auto silent = std::find_if(connections_.begin(), connections_.end(),
+                                     [](const Connection& connection) { return !connection.answered; });
+    Drop(silent != connections_.end() ? silent : connections_.begin());
+  }
+  Connection connection;
+  connection.end = Clock::Real().Now() + kRequestTime;
+  if (tls_) connection.session = std::make_unique<tls::ServerSession>(tls_());
+  connections_.push_back(std::move(connection));
+  connections_.back().fd = fd;
+}
+
+bool HttpListener::Serve(Connection* connection) try {
+  return connection->IsSending() ? Write(connection) : Read(connection);
 } catch (const std::bad_alloc&) {
   return false;
 }
 
-bool StatusListener::Read(Connection* connection) {
+bool HttpListener::Read(Connection* connection) {
   char buffer[4096];
   const ssize_t got = recv(connection->fd, buffer, sizeof(buffer), 0);
   if (got < 0) return WouldBlock();
   if (got == 0) return false;
   if (connection->closing) return true;  // what comes after the request is of no interest
-  connection->in.append(buffer, static_cast<size_t>(got));
-  const std::optional<HttpRequest> request = ParseRequest(connection->in);
-  if (!request) return true;
-  connection->in.clear();
-  connection->out = Serialized(site_.Answer(*request), request->method != "HEAD");
-  connection->answered = true;
-  connection->end = Clock::Real().Now() + kAnswerTime;
-  return Write(connection);
+  const bool goes_on = Take(connection, {buffer, static_cast<size_t>(got)});
+  // Why a handshake failed is said, too, if it can be said at once.
+  return Write(connection) && goes_on;
 }
 
-bool StatusListener::Write(Connection* connection) {
-  while (connection->sent < connection->out.size()) {
+bool HttpListener::Take(Connection* connection, std::string_view bytes) {
+  bool goes_on = true;
+  if (connection->session == nullptr) {
+    connection->in.append(bytes);
+  } else {
+    goes_on = connection->session->Decrypt(bytes, &connection->in);
+    connection->out += connection->session->TakeOutput();
+  }
+  if (connection->in.empty()) return goes_on;
+  const std::optional<HttpRequest> request = ParseRequest(connection->in);
+  if (request) Respond(connection, *request);
+  return goes_on;
+}
+
+void HttpListener::Respond(Connection* connection, const HttpRequest& request) {
+  connection->in.clear();
+  const std::string text = Serialized(answer_(request), request.method != "HEAD");
+  if (connection->session == nullptr) {
+    connection->out += text;
+  } else {
+    connection->session->EncryptLast(text);
+    connection->out += connection->session->TakeOutput();
+  }
+  connection->answered = true;
+  connection->end = Clock::Real().Now() + kAnswerTime;
+}
+
+bool HttpListener::Write(Connection* connection) {
+  while (connection->IsSending()) {
     const ssize_t put = send(connection->fd, connection->out.data() + connection->sent,
                              connection->out.size() - connection->sent, MSG_NOSIGNAL);
     if (put < 0) return WouldBlock();
     connection->sent += static_cast<size_t>(put);
   }
+  connection->out.clear();
+  connection->sent = 0;
+  if (!connection->answered) return true;
   // Closing at once would throw away what the client has not read, if it has sent more than its request.
   shutdown(connection->fd, SHUT_WR);
   connection->closing = true;

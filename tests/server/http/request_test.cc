@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/status/http.h"
+#include "server/http/request.h"
 
 #include <gtest/gtest.h>
 
