@@ -19,19 +19,15 @@ def write_model(folder, name, architecture, weights):
     return stem
 
 
-def write_gcn(folder, seed, features, hidden, classes):
-    """Two GCNConv with a ReLU between them."""
+def write_gcn(folder, seed, *widths):
+    """GCNConv from each width to the next, with a ReLU after all but the last."""
     random = np.random.default_rng(seed)
-    layers = [
-        {"name": "conv1", "type": "GCNConv", "args": {"in_channels": features, "out_channels": hidden}},
-        {"name": "act", "type": "ReLU"},
-        {"name": "conv2", "type": "GCNConv", "args": {"in_channels": hidden, "out_channels": classes}},
-    ]
-    weights = {
-        "conv1.lin.weight": random.standard_normal((hidden, features)) / 8,
-        "conv1.bias": random.standard_normal(hidden),
-        "conv2.lin.weight": random.standard_normal((classes, hidden)),
-        "conv2.bias": random.standard_normal(classes),
-    }
-    architecture = {"format": "vicinal.model/1", "in_channels": features, "layers": layers}
+    layers, weights = [], {}
+    for number, (inputs, outputs) in enumerate(zip(widths, widths[1:]), start=1):
+        if layers:
+            layers.append({"name": f"act{number - 1}", "type": "ReLU"})
+        layers.append({"name": f"conv{number}", "type": "GCNConv", "args": {"in_channels": inputs, "out_channels": outputs}})
+        weights[f"conv{number}.lin.weight"] = random.standard_normal((outputs, inputs)) / 8
+        weights[f"conv{number}.bias"] = random.standard_normal(outputs)
+    architecture = {"format": "vicinal.model/1", "in_channels": widths[0], "layers": layers}
     return write_model(folder, "gcn", architecture, common.safetensors(weights))

@@ -53,6 +53,9 @@ class Server:
         self.process = None
         self.start()
 
+    def program(self):
+        return os.path.join(self.bin, "vicinal-server")
+
     def start(self, timeout=600):
         ready = os.path.join(self.folder, self.name + ".ready.json")
         if os.path.exists(ready):
@@ -60,7 +63,7 @@ class Server:
         self.log = os.path.join(self.folder, self.name + ".log")
         self.begin = time.monotonic()
         with open(self.log, "a", encoding="utf-8") as log:
-            self.process = subprocess.Popen([os.path.join(self.bin, "vicinal-server"), f"--ready_file={ready}", *self.flags],
+            self.process = subprocess.Popen([self.program(), f"--ready_file={ready}", *self.flags],
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         while not (os.path.exists(ready) and os.path.getsize(ready)):
             if self.process.poll() is not None or time.monotonic() > self.begin + timeout:

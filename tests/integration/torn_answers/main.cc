@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // torn_answers --seconds=60 --seed=1: queries a server while graphs, features and models are replaced and deleted, and
-// kernels measured and forced. Then every answer is compared bit for bit with what a quiet server answers for the
-// versions and the numerics revision that the answer names. Exit status 1 if one differs, or too few were compared.
+// kernels measured and forced. Answers are kept, with room for one of the two precisions asked for, so that each evicts
+// the other. Then every answer is compared bit for bit with what a quiet server answers for the versions and the
+// numerics revision that the answer names. Exit status 1 if one differs, or too few were compared.
 #include <poll.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <random>
@@ -18,18 +20,20 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "absl/strings/str_cat.h"
 #include "tests/integration/server_process.h"
 #include "tests/integration/torn_answers/world.h"
 
 ABSL_FLAG(int, seconds, 60, "How long the server is disturbed.");
 ABSL_FLAG(int64_t, seed, 1, "Seed of everything but time.");
 ABSL_FLAG(int, queriers, 4, "Threads that query.");
+ABSL_FLAG(int64_t, answers, 200'000, "The run ends early with so many answers, of about 1 KB of memory each.");
 
 namespace vicinal::testing {
 namespace {
 
-constexpr size_t kMostAnswers = 200'000;
 constexpr int64_t kVariants = 6;  // of graphs, features and models
+constexpr int64_t kRoomBytes = kTornNodes * kTornClasses * static_cast<int64_t>(sizeof(float)) * 3 / 2;
 
 std::unique_ptr<client::Client> ClientOf(const ServerProcess& server) {
   client::ClientOptions options;
@@ -60,20 +64,22 @@ class Versions {
 };
 
 struct TornAnswer {
-  v1::ServedBy served_by;
+  int64_t graph, features, model, revision;  // served by these versions
+  v1::Precision precision;
   std::vector<int64_t> ids;  // empty: all
   std::string logits;
 };
 
-// Of a graph, features, a model (seeds) and a revision.
-using Question = std::tuple<int64_t, int64_t, int64_t, int64_t>;
+// Of a graph, features, a model (seeds), a revision and a precision.
+using Question = std::tuple<int64_t, int64_t, int64_t, int64_t, v1::Precision>;
 
 class TornAnswers {
  public:
-  explicit TornAnswers(int64_t seed) : seed_(seed) {}
+  TornAnswers(int64_t seed, int64_t most_answers) : seed_(seed), most_answers_(static_cast<size_t>(most_answers)) {}
 
   bool Disturb(int seconds, int queriers) {
-    auto server = ServerProcess::Start(Program(), {"--tuning_budget=20ms"});
+    auto server = ServerProcess::Start(
+        Program(), {"--tuning_budget=20ms", "--keep_answers=always", absl::StrCat("--max_answer_bytes=", kRoomBytes)});
     if (!server.ok()) return Problem(server.status().ToString());
     const auto client = ClientOf(**server);
     if (!ReplaceGraph(*client, 0) || !ReplaceModel(*client, 0)) return Problem("the first uploads failed");
@@ -81,9 +87,12 @@ class TornAnswers {
     for (int q = 0; q < queriers; ++q) threads.emplace_back([&, q] { Query(**server, seed_ * 100 + q); });
     threads.emplace_back([&] { ReplaceGraphs(**server, seed_ * 100 + 50); });
     threads.emplace_back([&] { ReplaceModelsAndTune(**server, seed_ * 100 + 51); });
-    poll(nullptr, 0, seconds * 1000);
+    for (int second = 0; second < seconds && !Full(); ++second) poll(nullptr, 0, 1000);
     done_ = true;
     for (std::thread& thread : threads) thread.join();
+    const auto metrics = (*server)->Scrape();
+    if (!metrics.ok()) return Problem(metrics.status().ToString());
+    evicted_ = MetricIn(*metrics, "vicinal_answers_evicted_total");
     return (*server)->Stop() == 0 || Problem("the server did not stop with 0");
   }
 
@@ -94,18 +103,20 @@ class TornAnswers {
     const auto client = ClientOf(**server);
     std::map<Question, std::vector<const TornAnswer*>> asked;
     for (const TornAnswer& answer : answers_) {
-      const v1::ServedBy& by = answer.served_by;
-      const int64_t graph = graphs_.SeedOf(by.graph_version()), model = models_.SeedOf(by.model_version());
-      int64_t features = features_.SeedOf(by.feature_set_version());
+      const int64_t graph = graphs_.SeedOf(answer.graph), model = models_.SeedOf(answer.model);
+      int64_t features = features_.SeedOf(answer.features);
       if (features < 0) features = graph;  // those that came with it
       if (graph < 0 || model < 0) return Problem("an answer names a version that was never reported");
-      asked[{graph, features, model, by.numerics_revision()}].push_back(&answer);
+      asked[{graph, features, model, answer.revision, answer.precision}].push_back(&answer);
     }
     for (const auto& [question, answers] : asked) {
       const std::string right = QuietAnswer(*client, question);
       if (right.empty()) return Problem("a quiet server has no answer of that revision");
       for (const TornAnswer* const answer : answers) {
-        if (!IsPartOf(*answer, right)) return Problem("torn: " + answer->served_by.ShortDebugString());
+        if (!IsPartOf(*answer, right)) {
+          return Problem(absl::StrCat("torn: graph ", answer->graph, ", features ", answer->features, ", model ",
+                                      answer->model, ", revision ", answer->revision));
+        }
         ++compared_;
       }
     }
@@ -115,10 +126,11 @@ class TornAnswers {
 
   int Report() const {
     std::printf(
-        "%ld answers compared, of %ld combinations of versions; %ld graphs, %ld features, %ld models, %ld deletions, "
-        "%ld tunings and forced kernels; %ld queries refused\n",
-        compared_, questions_, static_cast<long>(graphs_.size()), static_cast<long>(features_.size()),
-        static_cast<long>(models_.size()), deletions_.load(), tunings_.load(), refused_.load());
+        "%ld answers compared, of %ld combinations of versions; %ld kept, %ld of shared runs, %ld evictions; %ld "
+        "graphs, %ld features, %ld models, %ld deletions, %ld tunings and forced kernels; %ld queries refused\n",
+        compared_, questions_, kept_.load(), shared_.load(), evicted_, static_cast<long>(graphs_.size()),
+        static_cast<long>(features_.size()), static_cast<long>(models_.size()), deletions_.load(), tunings_.load(),
+        refused_.load());
     if (!problem_.empty()) std::printf("problem: %s\n", problem_.c_str());
     const bool enough = compared_ >= 100 && questions_ >= 5 && deletions_ > 0 && tunings_ > 0;
     if (!enough) std::printf("problem: too little was done to say anything\n");
@@ -127,6 +139,14 @@ class TornAnswers {
 
  private:
   static std::string Program() { return std::string(VICINAL_BIN_DIR) + "/vicinal-server"; }
+  static long MetricIn(const std::string& page, const std::string& name) {
+    const size_t at = page.find("\n" + name + " ");
+    return at == std::string::npos ? -1 : std::atol(page.c_str() + at + name.size() + 2);
+  }
+  bool Full() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return answers_.size() >= most_answers_;
+  }
   bool Problem(const std::string& what) {
     problem_ = what;
     return false;
@@ -201,9 +221,10 @@ class TornAnswers {
     const auto client = ClientOf(server);
     std::mt19937_64 random(static_cast<uint64_t>(seed));
     while (!done_) {
-      v1::ClassifyRequest request = AskAllNodes();
+      const v1::Precision precision = random() % 4 == 0 ? v1::PRECISION_BFLOAT16 : v1::PRECISION_FLOAT32;
+      v1::ClassifyRequest request = AskAllNodes(precision);
       TornAnswer answer;
-      if (random() % 3 != 0) {
+      if (random() % 16 != 0) {
         request.mutable_nodes()->Clear();
         for (uint64_t i = 0, count = 1 + random() % 20; i < count; ++i)
           answer.ids.push_back(static_cast<int64_t>(random() % kTornNodes));
@@ -214,16 +235,21 @@ class TornAnswers {
         ++refused_;
         continue;
       }
-      answer.served_by = reply->served_by();
+      const v1::ServedBy& by = reply->served_by();
+      answer.graph = by.graph_version(), answer.features = by.feature_set_version();
+      answer.model = by.model_version(), answer.revision = by.numerics_revision();
+      answer.precision = precision;
       answer.logits = reply->logits().data();
+      kept_ += reply->timing().kept_answers();
+      shared_ += reply->timing().run_request_count() > 1;
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (answers_.size() < kMostAnswers) answers_.push_back(std::move(answer));
+      if (answers_.size() < most_answers_) answers_.push_back(std::move(answer));
     }
   }
 
   // The logits of all nodes; empty: no forced kernel gives that revision.
   std::string QuietAnswer(client::Client& client, const Question& question) {
-    const auto& [graph, features, model, revision] = question;
+    const auto& [graph, features, model, revision, precision] = question;
     if (!PutTornGraph(client, graph).ok() || !PutTornModel(client, model).ok()) return "";
     if (features != graph && !PutTornFeatures(client, features).ok()) return "";
     for (const std::string& kernel : KernelsToTry(client)) {
@@ -234,7 +260,7 @@ class TornAnswers {
         for (const int64_t width : {5, 12, 16}) request.add_widths(width);
         if (!client.TuneGraph(request).ok()) continue;
       }
-      const auto reply = client.Classify(AskAllNodes());
+      const auto reply = client.Classify(AskAllNodes(precision));
       if (reply.ok() && reply->served_by().numerics_revision() == revision) return reply->logits().data();
     }
     return "";
@@ -257,9 +283,11 @@ class TornAnswers {
   }
 
   const int64_t seed_;
+  const size_t most_answers_;
   Versions graphs_, features_, models_;
   std::atomic<bool> done_{false};
-  std::atomic<long> deletions_{0}, tunings_{0}, refused_{0};
+  std::atomic<long> deletions_{0}, tunings_{0}, refused_{0}, kept_{0}, shared_{0};
+  long evicted_ = 0;
   std::mutex mutex_;
   std::vector<TornAnswer> answers_;
   long compared_ = 0, questions_ = 0;
@@ -271,7 +299,7 @@ class TornAnswers {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  vicinal::testing::TornAnswers test(absl::GetFlag(FLAGS_seed));
+  vicinal::testing::TornAnswers test(absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_answers));
   if (test.Disturb(absl::GetFlag(FLAGS_seconds), absl::GetFlag(FLAGS_queriers))) test.Compare();
   return test.Report();
 }

@@ -76,12 +76,13 @@ absl::StatusOr<int64_t> PutTornModel(client::Client& client, int64_t seed) {
   return model->version();
 }
 
-v1::ClassifyRequest AskAllNodes() {
+v1::ClassifyRequest AskAllNodes(v1::Precision precision) {
   v1::ClassifyRequest request;
   request.mutable_target()->set_graph("g");
   request.mutable_target()->set_model("m");
   request.mutable_nodes()->set_all(true);
   request.set_return_logits(true);
+  request.mutable_execution()->set_precision(precision);
   return request;
 }
 

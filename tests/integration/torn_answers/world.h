@@ -20,7 +20,7 @@ absl::StatusOr<int64_t> PutTornFeatures(client::Client& client, int64_t seed);
 absl::StatusOr<int64_t> PutTornModel(client::Client& client, int64_t seed);
 
 // Asks for the logits of all nodes.
-v1::ClassifyRequest AskAllNodes();
+v1::ClassifyRequest AskAllNodes(v1::Precision precision);
 
 }  // namespace vicinal::testing
 
