@@ -21,7 +21,7 @@ import pinned  # first: it says where the next ones are
 import common
 import models
 
-WIDTHS, DEGREE = (32, 32, 32, 32, 8), 16  # the field of ten nodes is most of the graph
+WIDTHS, DEGREE = (32, 32, 32, 32, 8), 32  # the field of ten nodes is most of the graph
 AT_ONCE = ("SERVER_OVERLOADED", "DEADLINE_TOO_SHORT", "QUEUE_FULL", "CLIENT_QUEUE_FULL", "TOO_MANY_CALLS")
 CALL = ("--mix", "classify_rows", "--nodes", "10")
 
@@ -61,7 +61,7 @@ class Overload:
 
     def graph_of(self, seconds):
         """The name of a graph whose runs take about that long, or what a few attempts have come to, and how long they do."""
-        nodes = 2_000
+        nodes = 30_000
         for attempt in range(5):
             name = f"graph{attempt}"
             self.upload(name, nodes)

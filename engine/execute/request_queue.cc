@@ -44,14 +44,20 @@ RequestQueue::RequestQueue(Options options)
 
 // --- what comes ---
 
-Status RequestQueue::CheckTime(const QueuedRequest& request, RunKind kind) const {
-  const MonotonicTime now = request.arrival;
-  const double left = SecondsLeft(request, now);
+double RequestQueue::SecondsOfRunning(const FairQueue::Entry& entry) const {
+  const bool aside = has_side_ && LongFrom() && MayRunAside(entry);
+  const std::optional<Running>& running = aside ? side_ : main_;
+  if (!running) return 0.0;
+  return std::max(0.0, running->predicted - SecondsBetween(running->since, entry.request.arrival));
+}
+
+Status RequestQueue::CheckTime(const FairQueue::Entry& entry) const {
+  const QueuedRequest& request = entry.request;
+  const double left = SecondsLeft(request, request.arrival);
   if (left <= 0.0) return request.limits.Check(*options_.clock);
-  const double run = run_times_.Alone(kind, now);
+  const double run = run_times_.Alone(entry.kind, request.arrival);
   if (left < run) return DeadlineTooShort(left, run);
-  double before = requests_.SecondsBefore(request);
-  if (main_) before += std::max(0.0, main_->predicted - SecondsBetween(main_->since, now));
+  const double before = requests_.SecondsBefore(request) + SecondsOfRunning(entry);
   return left < before + run ? Overloaded(before, run) : OkStatus();
 }
 
@@ -65,9 +71,9 @@ Status RequestQueue::Take(QueuedRequest request) {
   }
   FairQueue::Entry entry;
   entry.kind = RunKindOf(request);
-  VICINAL_RETURN_IF_ERROR(CheckTime(request, entry.kind));
   entry.predicted = run_times_.Share(entry.kind);
   entry.request = std::move(request);
+  VICINAL_RETURN_IF_ERROR(CheckTime(entry));
   if (requests_.size() == 0) waiting_since_ = entry.request.arrival;
   if (WakesSide(entry)) small_work_came_.NotifyOne();
   requests_.Push(std::move(entry));

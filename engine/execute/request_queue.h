@@ -125,8 +125,10 @@ class RequestQueue final : public Lease {
 
   // Both consumers are done with `running`.
   void EndTurn(std::optional<Running>* running) VICINAL_REQUIRES(mutex_);
-  // Why a request must not wait: OK, SERVER_OVERLOADED or DEADLINE_TOO_SHORT.
-  Status CheckTime(const QueuedRequest& request, RunKind kind) const VICINAL_REQUIRES(mutex_);
+  // Why a request that comes must not wait: OK, SERVER_OVERLOADED or DEADLINE_TOO_SHORT.
+  Status CheckTime(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
+  // What is left of the run that it would wait for: the main consumer's, or the side one's if that takes it.
+  double SecondsOfRunning(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
   Status Take(QueuedRequest request) VICINAL_REQUIRES(mutex_);
   void WaitForCompany() VICINAL_REQUIRES(mutex_);
   // Begins the turn of a request, with those that may share its run and for which `accept` is true.

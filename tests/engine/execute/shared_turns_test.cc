@@ -232,6 +232,23 @@ TEST_F(SideTest, BackgroundWorkThatIsDueDoesNotHoldUpOthers) {
   EXPECT_EQ(queue_.depth(), 1);
 }
 
+TEST_F(SideTest, ALongRunRefusesNothingThatRunsBesideIt) {
+  const auto small_until = [this](int64_t number) {
+    QueuedRequest request = Small(number);
+    request.limits.deadline = clock_.Now() + milliseconds(50);
+    return request;
+  };
+  ASSERT_NO_FATAL_FAILURE(StartLongRun());
+  queue_.Measured(1.0, true);
+  ASSERT_NO_FATAL_FAILURE(StartLongRun());
+  EXPECT_EQ(queue_.Push(small_until(2)).code(), StatusCode::kUnavailable) << "nobody would run it within a second";
+  StartSide();
+  ASSERT_TRUE(queue_.Push(Small(3)).ok());
+  EXPECT_EQ(AwaitSide(), 3);
+  EXPECT_TRUE(queue_.Push(small_until(2)).ok());
+  EXPECT_EQ(queue_.Push(small_until(1)).code(), StatusCode::kUnavailable) << "the plan that runs";
+}
+
 TEST_F(SideTest, ADrainWaitsForTheSideConsumer) {
   StartSide();
   ASSERT_NO_FATAL_FAILURE(StartLongRun());

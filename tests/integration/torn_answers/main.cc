@@ -84,6 +84,7 @@ class TornAnswers {
     const auto client = ClientOf(**server);
     if (!ReplaceGraph(*client, 0) || !ReplaceModel(*client, 0)) return Problem("the first uploads failed");
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(queriers) + 2);
     for (int q = 0; q < queriers; ++q) threads.emplace_back([&, q] { Query(**server, seed_ * 100 + q); });
     threads.emplace_back([&] { ReplaceGraphs(**server, seed_ * 100 + 50); });
     threads.emplace_back([&] { ReplaceModelsAndTune(**server, seed_ * 100 + 51); });
