@@ -32,7 +32,7 @@ def network(wide=8):
 def required():
     """The arguments without a default."""
     return {"in_channels": 8, "out_channels": 8, "channels": 8, "nn": network(), "K": 2, "alpha": 0.2, "num_layers": 2, "groups": 2,
-            "mode": "cat", "gate_nn": network(1)}
+            "mode": "cat", "gate_nn": network(1), "dim": 2, "kernel_size": 3}
 
 
 def other_values():
@@ -43,7 +43,8 @@ def other_values():
             "num_layers": 3, "theta": 0.5, "shared_weights": False, "num_stacks": 2, "act": nn.ELU(0.7), "affine": False, "mode": "node",
             "track_running_stats": False, "scale": 2.0, "scale_individually": True, "groups": 3, "lamda": 0.5, "t": 2.0, "learn": True,
             "gate_nn": network(8), "cached": True, "dropout": 0.5, "momentum": 0.3, "allow_single_element": True, "device": "cpu",
-            "learn_scale": True, "semi_grad": True, "weight_initializer": "kaiming_uniform", "bias_initializer": "zeros"}
+            "learn_scale": True, "semi_grad": True, "weight_initializer": "kaiming_uniform", "bias_initializer": "zeros",
+            "batch_norm": True, "dim": 3, "kernel_size": 4, "separate_gaussians": True, "msg_norm": True, "learn_t": True, "expansion": 3}
 
 
 def special():
@@ -55,7 +56,9 @@ def special():
            ("JumpingKnowledge", "mode"): {"mode": "max"}, ("JumpingKnowledge", "channels"): {"mode": "lstm", "channels": 8, "num_layers": 2},
            ("JumpingKnowledge", "num_layers"): {"mode": "lstm", "channels": 8, "num_layers": 3},
            ("SoftmaxAggregation", "channels"): {"learn": True, "channels": 8}, ("AttentionalAggregation", "nn"): {"nn": network(8)},
-           ("GCN2Conv", "channels"): {"channels": 9}, ("TAGConv", "K"): {"K": 4},
+           ("GENConv", "bias"): {"bias": True}, ("GENConv", "learn_msg_scale"): {"msg_norm": True, "learn_msg_scale": True},
+           ("GENConv", "p"): {"aggr": "powermean", "p": 2.0}, ("GENConv", "learn_p"): {"aggr": "powermean", "learn_p": True},
+           ("CGConv", "channels"): {"channels": 9}, ("GCN2Conv", "channels"): {"channels": 9}, ("TAGConv", "K"): {"K": 4},
            ("GCNConv", "normalize"): {"normalize": False, "add_self_loops": False}}
 
 
