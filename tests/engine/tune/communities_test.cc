@@ -25,7 +25,9 @@ TEST(CommunitiesTest, EdgesStayInsideAndAreAsDenseAsWanted) {
     for (int64_t row = 0; row < csr.num_rows; ++row) {
       for (int64_t e = csr.row_ptr[row]; e < csr.row_ptr[row + 1]; ++e) {
         EXPECT_EQ(csr.col[e] / kSize, row / kSize);
-        if (e > csr.row_ptr[row]) EXPECT_LT(csr.col[e - 1], csr.col[e]);
+        if (e > csr.row_ptr[row]) {
+          EXPECT_LT(csr.col[e - 1], csr.col[e]);
+        }
       }
     }
     // 23,040 draws: the standard deviation of the share is at most 0.0033.
