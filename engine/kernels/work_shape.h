@@ -17,10 +17,10 @@ struct CacheShares {
 
 // Sizes of the adjacency, which may be a sample of the graph's rows.
 struct WorkShape {
-  int64_t rows = 0;     // R
-  int64_t cols = 0;     // S
-  int64_t edges = 0;    // E
-  int num_threads = 1;  // of a CPU; GPU kernels ignore it
+  int64_t rows = 0;               // R
+  int64_t cols = 0;               // S
+  int64_t edges = 0;              // E
+  int num_threads = 1;            // of a CPU; GPU kernels ignore it
   double degree_deviation = 0.0;  // standard deviation of the in-degrees of the graph
   double lane_floats = 0.0;       // measured limit of Kernel::LaneFloats; 0: not measured
   // Reuse of gathered rows of that many bytes, from the graph's profile. Empty: assume random edges.
