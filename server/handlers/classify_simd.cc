@@ -41,11 +41,13 @@ inline constexpr int64_t kFewTop = 16;
 
 inline int64_t RowsOfChunk(int64_t classes) { return std::max<int64_t>(1, kChunk / std::max<int64_t>(1, classes)); }
 
-// Memory of one thread, which works on rows one chunk after the other.
+// Memory of one thread, which works on rows one chunk after the other: no more than the job's rows need, since for the
+// few of a small query filling a whole chunk with zeros cost more than the rest.
 struct ClassScratch {
-  explicit ClassScratch(const ClassRows& job)
-      : values(static_cast<size_t>(RowsOfChunk(job.classes) * job.classes + kRoom)),
-        largest(static_cast<size_t>(RowsOfChunk(job.classes))),
+  explicit ClassScratch(const ClassRows& job) : ClassScratch(job, std::min(job.rows, RowsOfChunk(job.classes))) {}
+  ClassScratch(const ClassRows& job, int64_t rows)
+      : values(static_cast<size_t>(rows * job.classes + kRoom)),
+        largest(static_cast<size_t>(rows)),
         order(static_cast<size_t>(job.top_k > kFewTop ? job.classes : 0)) {}
   std::vector<double> values;
   std::vector<float> largest;  // logit of each row
@@ -322,11 +324,12 @@ void FillClassRows(const ClassRows& job, ThreadPool* pool) {
   VICINAL_CHECK(job.top_k >= 1 && job.top_k <= job.classes);
   const int64_t of_task = std::max<int64_t>(1, internal::kTaskLogits / job.classes);
   const int64_t tasks = (job.rows + of_task - 1) / of_task;
-  const bool shared = pool != nullptr && tasks > 1;
+  if (pool == nullptr || tasks <= 1) {
+    internal::ClassScratch scratch(job);
+    return internal::Dispatch(job, 0, job.rows, &scratch);
+  }
   // Tasks must not throw, so nothing is allocated in them.
-  std::vector<internal::ClassScratch> scratch(static_cast<size_t>(shared ? pool->num_threads() : 1),
-                                              internal::ClassScratch(job));
-  if (!shared) return internal::Dispatch(job, 0, job.rows, scratch.data());
+  std::vector<internal::ClassScratch> scratch(static_cast<size_t>(pool->num_threads()), internal::ClassScratch(job));
   pool->ParallelFor(tasks, [&](int64_t task, int thread) {
     internal::Dispatch(job, task * of_task, std::min(job.rows, (task + 1) * of_task), &scratch[thread]);
   });
