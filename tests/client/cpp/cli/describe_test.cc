@@ -129,7 +129,7 @@ TEST(DescribeTest, HowAChoiceWasFoundAndWhatThatCost) {
   PrintTuning({record}, /*candidates=*/true, estimated);
   EXPECT_THAT(estimated.str(), HasSubstr("tuned (estimated)"));
   EXPECT_THAT(estimated.str(), HasSubstr("models ranked 321 settings in 2.00 ms"));
-  EXPECT_THAT(estimated.str(), HasSubstr("communities took 250 ms"));
+  EXPECT_THAT(estimated.str(), HasSubstr("communities took 250.00 ms"));
 }
 
 }  // namespace
