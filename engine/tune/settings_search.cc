@@ -23,7 +23,7 @@ class Search {
       const std::vector<RankedSetting> parents = result_.best;
       for (size_t i = 0; i < limits_.population; ++i) {
         const KernelConfig child = parents.empty() ? RandomSetting(space_, random_) : Child(parents);
-        Judge(seen_.count(child.values) == 0 ? child : RandomSetting(space_, random_));
+        Judge(seen_.contains(child.values) ? RandomSetting(space_, random_) : child);
       }
     }
     result_.modelled = static_cast<int64_t>(seen_.size());

@@ -78,6 +78,7 @@ class Profile {
   StatusOr<std::unique_ptr<Trial>> MakeTrial(const EstimateInput& estimate, const DeviceCsr& adjacency,
                                              const std::vector<CommunityRun>& runs, Reservation* memory) const {
     std::vector<KernelSetting> settings;
+    settings.reserve(runs.size());
     for (const CommunityRun& run : runs) settings.push_back(run.setting);
     TrialInput input;
     input.key = estimate.key;
