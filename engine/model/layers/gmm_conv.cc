@@ -2,7 +2,6 @@
 // GMMConv (Monti et al. 2017): out_i = reduce_{j -> i} sum_k w_k(e_ij) (x_j G)^k + x_i W_root^T + b for the K parts of
 // x_j G and Gaussians w_k(e) = exp(-1/2 sum_d (e_d - mu_kd)^2 / (sigma_kd^2 + 1e-15)). Loops and duplicates count as
 // sent; no in-edges: reduces to 0.
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,25 +14,24 @@ namespace {
 
 constexpr double kVarianceEps = 1e-15;
 
-// The Gaussians as operations on the features of an edge: K A scaled differences, squared, summed up, exponentials.
+// The Gaussians as operations on the features of an edge: K A differences from the means, which are exact, squared,
+// scaled and summed up, exponentials.
 StatusOr<std::vector<EdgeConvOp>> Gaussians(const LayerContext& context, int64_t count, int64_t features) {
   VICINAL_ASSIGN_OR_RETURN(const WeightRef mu, context.Tensor("mu", {count, features}));
   VICINAL_ASSIGN_OR_RETURN(const WeightRef sigma, context.Tensor("sigma", {count, features}));
   const int64_t all = count * features;
-  const auto inverse = [&](int64_t i) {
-    const double deviation = sigma->values[i];
-    return std::sqrt(0.5 / (deviation * deviation + kVarianceEps));
-  };
   LinearStep differences, sums;
-  const std::string of = " of " + sigma->name + " and " + mu->name;
-  differences.weight = context.tensors.Make("deviations" + of, {all, features}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) values[i * features + i % features] = static_cast<float>(inverse(i));
+  differences.weight = context.tensors.Make("one of each feature", {all, features}, [&](std::vector<float>& values) {
+    for (int64_t i = 0; i < all; ++i) values[i * features + i % features] = 1.0f;
   });
-  differences.bias = context.tensors.Make("means" + of, {all}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) values[i] = static_cast<float>(-mu->values[i] * inverse(i));
+  differences.bias = context.tensors.Make("minus " + mu->name, {all}, [&](std::vector<float>& values) {
+    for (int64_t i = 0; i < all; ++i) values[i] = -mu->values[i];
   });
-  sums.weight = context.tensors.Make("minus sums", {count, all}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) values[i / features * all + i] = -1.0f;
+  sums.weight = context.tensors.Make("precisions of " + sigma->name, {count, all}, [&](std::vector<float>& values) {
+    for (int64_t i = 0; i < all; ++i) {
+      const double deviation = sigma->values[i];
+      values[i / features * all + i] = static_cast<float>(-0.5 / (deviation * deviation + kVarianceEps));
+    }
   });
   return std::vector<EdgeConvOp>{differences, ActivationStep{{ActivationKind::kSquare}}, sums,
                                  ActivationStep{{ActivationKind::kExp}}};

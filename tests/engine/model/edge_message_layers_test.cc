@@ -14,6 +14,7 @@ namespace {
 using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::ExpectRefused;
+using ::testing::FloatEq;
 using testing::LoadOrFail;
 using testing::NamesOfSteps;
 using testing::SafetensorsBuilder;
@@ -196,8 +197,12 @@ TEST(GmmConvTest, GaussiansAreANetworkOfTheFeatures) {
   EXPECT_EQ(messages.reduce, Reduce::kMean);
   EXPECT_EQ(messages.edge_width, 2);
   ASSERT_EQ(messages.nn.size(), 4u);
-  EXPECT_THAT(std::get<LinearStep>(messages.nn[0]).weight->shape, ElementsAre(4, 2));
-  EXPECT_THAT(std::get<LinearStep>(messages.nn[2]).weight->values, ElementsAre(-1, -1, 0, 0, 0, 0, -1, -1));
+  const auto& differences = std::get<LinearStep>(messages.nn[0]);
+  EXPECT_THAT(differences.weight->values, ElementsAre(1, 0, 0, 1, 1, 0, 0, 1));
+  EXPECT_THAT(differences.bias->values, ElementsAre(0.5f, 0.375f, 0.25f, 0.125f));
+  // -1 / (2 sigma^2) for the ramp's sigma, -1/2, -3/8, -1/4 and -1/8.
+  EXPECT_THAT(std::get<LinearStep>(messages.nn[2]).weight->values,
+              ElementsAre(-2, FloatEq(-32.0f / 9), 0, 0, 0, 0, -8, -32));
 }
 
 TEST(GmmConvTest, RefusesArguments) {
