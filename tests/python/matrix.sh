@@ -27,7 +27,7 @@ for python in "$@"; do
     what="$("$venv/bin/python" -c 'import sys, google.protobuf, grpc, numpy
 print(f"python {sys.version.split()[0]}, protobuf {google.protobuf.__version__}, grpcio {grpc.__version__}, numpy {numpy.__version__}")')"
     for name in arrays client faults async; do
-      result="$(PYTHONPATH="$root/tests/deploy" "$venv/bin/python" -W error::DeprecationWarning:vicinal "$root/tests/python/${name}_test.py" 2>"$venv/$name.log" \
+      result="$(PYTHONPATH="$root/tests/deploy" "$venv/bin/python" -W error::DeprecationWarning:vicinal "$root/tests/python/${name}_test.py" 2>"$venv/$name.log" >"$venv/$name.out" \
         && echo passed || echo FAILED)"
       what+=", $name $result ($(grep -oE 'Ran [0-9]+ tests|skipped=[0-9]+' "$venv/$name.log" | tr '\n' ' '))"
     done
