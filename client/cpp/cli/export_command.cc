@@ -28,6 +28,7 @@ absl::Status CannotStart(int error) {
 // Runs a program found in PATH, with this process's input and outputs, and waits until it ends.
 absl::Status RunProgram(std::vector<std::string> words) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t child = 0;
