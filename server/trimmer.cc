@@ -22,11 +22,15 @@ Trimmer::Machine Trimmer::RealMachine() {
 }
 
 void Trimmer::Look() {
-  const int64_t resident = machine_.resident_bytes();
+  const int64_t resident = machine_.resident_bytes(), free = machine_.free_bytes();
   if (least_ < 0 || resident < least_) least_ = resident;
-  if (resident - least_ < kWorthwhileBytes || machine_.free_bytes() < kWorthwhileBytes) return;
+  if (least_free_ < 0 || free < least_free_) least_free_ = free;
+  const bool grown = resident - least_ >= kWorthwhileBytes && free >= kWorthwhileBytes;
+  const bool freed = free - least_free_ >= kWorthwhileBytes;
+  if (!grown && !freed) return;
   machine_.trim();
   least_ = machine_.resident_bytes();
+  least_free_ = machine_.free_bytes();
 }
 
 }  // namespace vicinal::server

@@ -25,13 +25,15 @@ class Trimmer {
 
   explicit Trimmer(Machine machine) : machine_(std::move(machine)) {}
 
-  // To be called now and then. Trims if the process has grown by kWorthwhileBytes since it was smallest or trimmed, and
-  // the allocator has as much that is free.
+  // To be called now and then. Trims if, since the last trim or since there was least of it, the process has grown by
+  // kWorthwhileBytes and the allocator has as much that is free, or so much has become free: after a trim at the height
+  // of a burst the process does not grow any more.
   void Look();
 
  private:
   const Machine machine_;
-  int64_t least_ = -1;  // resident bytes after the last trim, or less
+  int64_t least_ = -1;       // resident bytes after the last trim, or less
+  int64_t least_free_ = -1;  // free bytes likewise
 };
 
 }  // namespace vicinal::server

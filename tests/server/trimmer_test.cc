@@ -52,6 +52,20 @@ TEST(TrimmerTest, GrowthCountsFromTheSmallest) {
   EXPECT_EQ(trims, 1);
 }
 
+// As where thousands of connections with unread answers are trimmed while they are open, and end later.
+TEST(TrimmerTest, WhatIsFreedAfterATrimIsGivenBackToo) {
+  int64_t resident = 3000 * kMiB, free = 20 * kMiB, in_use = 100 * kMiB;
+  Trimmer trimmer({[&] { return resident; }, [&] { return free; }, [&] { resident = in_use; }});
+  resident = in_use;
+  trimmer.Look();
+  resident = in_use = 3000 * kMiB;
+  trimmer.Look();
+  in_use = 100 * kMiB;
+  free += 2900 * kMiB;
+  trimmer.Look();
+  EXPECT_EQ(resident, in_use);
+}
+
 // As where graphs come and go for hours: a little more becomes free and stays with each.
 TEST(TrimmerTest, WhatGrowsBitByBitIsGivenBack) {
   constexpr int64_t kInUse = 100 * kMiB;
