@@ -196,7 +196,7 @@ def run_one(attack, where, scale, seconds, token=None, rate=100):
             honest.calls.clear()
             time.sleep(max(1.5, seconds))
             before = p99([seconds for _, seconds, failed in honest.calls if not failed])
-            begin, processor = time.monotonic(), processor_seconds(process.pid)
+            begin, processor, calm_mib = time.monotonic(), processor_seconds(process.pid), memory_mib(process.pid, "VmRSS")
             sent_bytes, connections = attack_apart(attack, target, scale, seconds)
             end = time.monotonic()
             alive = process.poll() is None
@@ -205,7 +205,7 @@ def run_one(attack, where, scale, seconds, token=None, rate=100):
             # Once it serves as before, memory that was taken for a while is given back within 10 s.
             normal = time.monotonic()
             while alive and (time.monotonic() < normal + max(1.5, seconds) or
-                             time.monotonic() < normal + 10 and memory_mib(process.pid, "VmRSS") > 100):
+                             time.monotonic() < normal + 10 and memory_mib(process.pid, "VmRSS") > calm_mib + 20):
                 time.sleep(0.2)
                 alive = process.poll() is None
             during = [call for call in honest.calls if call[0] + call[1] > begin and call[0] < end]
