@@ -159,6 +159,15 @@ def measure(options, state, folder, case, answers):
             "load_ms": round(statistics.median(loads) * 1e3, 1), "ratio": round(ms["start_to_ready_ms"] / ms["read_ms"], 3)}
 
 
+def finish(options, rows):
+    """Prints the rows, and writes them to the file of --json."""
+    for row in rows:
+        print(json.dumps(row), flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"rows": rows}, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", default="build/bundle/vicinal/bin", help="folder of vicinal-server and vicinal")
@@ -185,11 +194,7 @@ def main():
         rows = [measure(options, state, folder, case, answers) for case in options.cases.split(",")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    for row in rows:
-        print(json.dumps(row), flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows}, file, indent=1)
+    finish(options, rows)
     return 0
 
 

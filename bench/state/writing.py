@@ -10,7 +10,6 @@ files that were written, to the same disk. In rounds with queries `vicinal load`
 for the same time before the upload; only loads that ended before the write did count."""
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -21,17 +20,7 @@ import numpy as np
 
 import vicinal
 from bench.state import common
-
-
-def dd_seconds(files, folder):
-    """dd of the files to the disk of `folder`, each with fsync."""
-    copy, seconds = os.path.join(folder, "copy"), 0.0
-    for path in files:
-        begin = time.monotonic()
-        subprocess.run(["dd", f"if={path}", f"of={copy}", "bs=1M", "conv=fsync"], check=True, stderr=subprocess.DEVNULL)
-        seconds += time.monotonic() - begin
-        os.remove(copy)
-    return seconds
+from bench.state.writing_bundle import dd_seconds
 
 
 def load(server, options):

@@ -141,11 +141,7 @@ def main():
         rows = measure(options, folder, os.path.join(folder, "state"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    for row in rows:
-        print(json.dumps(row), flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows}, file, indent=1)
+    start_bundle.finish(options, rows)
     return 0
 
 
