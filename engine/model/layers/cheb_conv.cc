@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -29,9 +30,7 @@ StatusOr<ValueId> LowerCheb(const LayerContext& context) {
     const ValueId product = context.steps.Emit(LinearStep{weight, nullptr}, {term}, out);
     sum = sum < 0 ? product : context.steps.Emit(AddStep{}, {sum, product}, out);
   }
-  if (!args.Bool("bias")) return sum;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {out}));
-  return context.steps.Emit(BiasStep{bias}, {sum}, out);
+  return AddBias(context, sum, out);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "engine/model/layers/gcn_adjacency.h"
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -25,9 +26,7 @@ StatusOr<ValueId> LowerGcn(const LayerContext& context) {
   propagate.adjacency =
       GcnAdjacency({normalize, add_self_loops, args.Bool("improved"), context.declaration.edge_weight});
   value = context.steps.Emit(propagate, {value}, width);
-  if (!args.Bool("bias")) return value;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {width}));
-  return context.steps.Emit(BiasStep{bias}, {value}, width);
+  return AddBias(context, value, width);
 }
 
 }  // namespace

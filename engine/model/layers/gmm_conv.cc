@@ -8,6 +8,7 @@
 
 #include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -54,12 +55,8 @@ StatusOr<ValueId> LowerGmm(const LayerContext& context) {
   const ValueId parts = context.steps.Emit(LinearStep{TransposedPart(context, *g, 0, in, out * count), nullptr},
                                            {context.input()}, out * count);
   ValueId value = context.steps.Emit(std::move(step), {parts}, out);
-  VICINAL_ASSIGN_OR_RETURN(WeightRef root, context.Tensor("root.weight", {out, in}));
-  value = context.steps.Emit(AddStep{}, {value, context.steps.Emit(LinearStep{root, nullptr}, {context.input()}, out)},
-                             out);
-  if (!args.Bool("bias")) return value;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {out}));
-  return context.steps.Emit(BiasStep{bias}, {value}, out);
+  VICINAL_ASSIGN_OR_RETURN(value, AddRoot(context, "root.weight", value, out));
+  return AddBias(context, value, out);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/edge_mlp.h"
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -100,13 +101,9 @@ StatusOr<ValueId> LowerNn(const LayerContext& context) {
   const int64_t out = args.Int("out_channels");
   VICINAL_ASSIGN_OR_RETURN(ValueId value, NnMessages(context, out));
   if (args.Bool("root_weight")) {
-    VICINAL_ASSIGN_OR_RETURN(WeightRef root, context.Tensor("lin.weight", {out, context.input_width()}));
-    value = context.steps.Emit(AddStep{},
-                               {value, context.steps.Emit(LinearStep{root, nullptr}, {context.input()}, out)}, out);
+    VICINAL_ASSIGN_OR_RETURN(value, AddRoot(context, "lin.weight", value, out));
   }
-  if (!args.Bool("bias")) return value;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {out}));
-  return context.steps.Emit(BiasStep{bias}, {value}, out);
+  return AddBias(context, value, out);
 }
 
 }  // namespace

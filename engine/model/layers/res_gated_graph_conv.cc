@@ -9,6 +9,7 @@
 #include "engine/model/layers/derived_weights.h"
 #include "engine/model/layers/edge_features.h"
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -67,13 +68,9 @@ StatusOr<ValueId> LowerResGated(const LayerContext& context) {
   const int64_t out = args.Int("out_channels");
   VICINAL_ASSIGN_OR_RETURN(ValueId value, GatedMessages(context, out));
   if (args.Bool("root_weight")) {
-    VICINAL_ASSIGN_OR_RETURN(WeightRef skip, context.Tensor("lin_skip.weight", {out, context.input_width()}));
-    const ValueId root = context.steps.Emit(LinearStep{skip, nullptr}, {context.input()}, out);
-    value = context.steps.Emit(AddStep{}, {value, root}, out);
+    VICINAL_ASSIGN_OR_RETURN(value, AddRoot(context, "lin_skip.weight", value, out));
   }
-  if (!args.Bool("bias")) return value;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {out}));
-  return context.steps.Emit(BiasStep{bias}, {value}, out);
+  return AddBias(context, value, out);
 }
 
 }  // namespace

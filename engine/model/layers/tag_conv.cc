@@ -5,6 +5,7 @@
 
 #include "engine/model/layers/gcn_adjacency.h"
 #include "engine/model/layers/layers.h"
+#include "engine/model/layers/root_and_bias.h"
 
 namespace vicinal::internal {
 namespace {
@@ -22,9 +23,7 @@ StatusOr<ValueId> LowerTag(const LayerContext& context) {
     const ValueId product = context.steps.Emit(LinearStep{weight, nullptr}, {hop}, out);
     sum = sum < 0 ? product : context.steps.Emit(AddStep{}, {sum, product}, out);
   }
-  if (!args.Bool("bias")) return sum;
-  VICINAL_ASSIGN_OR_RETURN(WeightRef bias, context.Tensor("bias", {out}));
-  return context.steps.Emit(BiasStep{bias}, {sum}, out);
+  return AddBias(context, sum, out);
 }
 
 }  // namespace
