@@ -47,7 +47,7 @@ std::string WithoutLinks(const std::string& path) {
 
 // Links to descriptors of this process: opening a pipe by them does not wait for a writer.
 bool IsOpenAlready(const std::string& path) {
-  return absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/self/fd/");
+  return path == "/dev/stdin" || absl::StartsWith(path, "/dev/fd/") || absl::StartsWith(path, "/proc/self/fd/");
 }
 
 }  // namespace

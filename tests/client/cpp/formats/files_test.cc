@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -124,6 +126,15 @@ TEST(FilesTest, APipeWithANameIsRefusedAndOneThatIsOpenIsRead) {
   EXPECT_THAT(std::string(CheckRegular(open).message()), HasSubstr("it must be possible to read it more than once"));
   EXPECT_EQ(*ReadFile(open), "text");
   close(ends[0]);
+}
+
+// Reading it would wait for a writer for ever.
+TEST(FilesTest, APipeWithANameIsRefusedBelowDevToo) {
+  const std::string path = "/dev/shm/files_test_fifo_" + std::to_string(getpid());
+  if (mkfifo(path.c_str(), 0600) != 0) GTEST_SKIP() << "/dev/shm: " << std::strerror(errno);
+  const absl::Status status = ReadFile(path).status();
+  std::filesystem::remove(path);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read: a pipe or socket, not a file"));
 }
 
 TEST(FilesTest, APathWithAZeroByteIsNotCutThere) {
