@@ -45,6 +45,17 @@ def known_flags():
     return frozenset(re.findall(r"^\s+--([a-z0-9_]+) \(", done.stdout, re.MULTILINE))
 
 
+def problems(objects, version):
+    """What kubernetes-validate says of them for that version of Kubernetes; empty: all is well."""
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump_all(objects, file)
+        file.flush()
+        command = ["kubernetes-validate", "--strict", "--kubernetes-version", version, file.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    return said if done.returncode != 0 or "WARN" in said else ""
+
+
 def sync_job(objects):
     """The pod of the job that synchronises servers."""
     return next(d for d in objects if d["kind"] == "CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -83,12 +94,16 @@ class RenderedTest(unittest.TestCase):
         # Kinds of operators have no schema there.
         own = [document for objects in self.renderings.values() for document in objects
                if not document["apiVersion"].startswith("monitoring.coreos.com/")]
-        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-            yaml.safe_dump_all(own, file)
-            file.flush()
-            done = subprocess.run(["kubernetes-validate", "--strict", file.name], capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertNotIn("WARN", done.stdout + done.stderr)
+        for version in ("1.30", "1.37"):
+            self.assertEqual(problems(own, version), "", version)
+
+    @unittest.skipUnless(shutil.which("kubernetes-validate"), "no kubernetes-validate here (PyPI)")
+    def test_an_older_kubernetes_takes_the_servers_with_the_patch_of_the_page(self):
+        block = re.search(r"before 1\.30 [^\n]*\n\n((?:    .*\n)+)", read("docs/kubernetes.md")).group(1)
+        patches = yaml.safe_load(block)["patches"]
+        for version, components in (("1.25", ("state",)), ("1.27", ("state", "readers"))):
+            self.assertIn("sleep", problems(manifests.combine(*components), version))
+            self.assertEqual(problems(manifests.combine(*components, patches=patches), version), "", version)
 
     def test_every_component_is_in_an_overlay(self):
         used = "".join(read(f"deploy/kubernetes/overlays/{overlay}/kustomization.yaml") for overlay in manifests.overlays())
@@ -123,9 +138,11 @@ class RenderedTest(unittest.TestCase):
 
     @for_each_pod
     def test_pods_outlive_their_drain(self, pod, server):
-        flags = manifests.flags_of(server)
+        flags, sleep = manifests.flags_of(server), server["lifecycle"]["preStop"]["sleep"]["seconds"]
         self.assertGreaterEqual(pod["terminationGracePeriodSeconds"],
-                                seconds(flags["drain_delay"]) + seconds(flags["drain_timeout"]) + 15)
+                                sleep + seconds(flags["drain_delay"]) + seconds(flags["drain_timeout"]) + 15)
+        # Names are looked up again after the drain has begun; by then they must lead elsewhere (DNS keeps answers for 5 s).
+        self.assertGreater(sleep, 5)
         # Readiness must be seen before the delay ends.
         probe = server["readinessProbe"]
         self.assertLessEqual(probe["periodSeconds"] * probe["failureThreshold"], seconds(flags["drain_delay"]))
@@ -180,7 +197,7 @@ class RenderedTest(unittest.TestCase):
         self.assertEqual(edge["ports"], [{"name": "grpc", "containerPort": 8443}])
         self.assertEqual(variables["VICINAL_EDGE_STATUS"], f":{edge['readinessProbe']['httpGet']['port']}")
         # New connections come until the pod has left the endpoints.
-        self.assertEqual(edge["lifecycle"]["preStop"]["exec"]["command"], ["sleep", str(int(seconds(flags["drain_delay"])))])
+        self.assertEqual(edge["lifecycle"]["preStop"]["exec"]["command"], ["sleep", str(server["lifecycle"]["preStop"]["sleep"]["seconds"])])
 
     @for_each_pod
     def test_inference_needs_a_token(self, pod, server):

@@ -40,12 +40,12 @@ def render(overlay):
     return kustomize(os.path.join(KUBERNETES, "overlays", overlay))
 
 
-def combine(*names):
-    """The base with these components, in this order."""
+def combine(*names, patches=()):
+    """The base with these components, in this order, and then these patches."""
     with tempfile.TemporaryDirectory(dir=KUBERNETES) as folder:
         with open(os.path.join(folder, "kustomization.yaml"), "w", encoding="utf-8") as file:
             yaml.safe_dump({"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": ["../base"],
-                            "components": [f"../components/{name}" for name in names]}, file)
+                            "components": [f"../components/{name}" for name in names], "patches": list(patches)}, file)
         return kustomize(folder)
 
 
