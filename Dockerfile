@@ -4,7 +4,7 @@
 #   docker build -t vicinal:0.1.0-cuda --target cuda \
 #     --build-context toolkit=/usr/local/cuda .                              with the CUDA backend, for a CUDA 13 toolkit of this machine
 #   docker build -t vicinal:0.1.0-cuda-full --target cuda-full \
-#     --build-context toolkit=/usr/local/cuda .                              and with NVIDIA's cuBLAS and cuSPARSE
+#     --build-context toolkit=/usr/local/cuda .                              and with NVIDIA's cuBLAS, cuSPARSE and NVRTC
 #   deploy/image.sh build/release build/image && docker build --build-context image=build/image .   from a build that is there
 #   docker run --rm --read-only -p 127.0.0.1:8500:8500 -p 127.0.0.1:8502:8502 -v vicinal-state:/var/lib/vicinal \
 #     -v "$PWD/admin.token:/run/secrets/admin.token:ro" vicinal:0.1.0 --state_dir=/var/lib/vicinal [--flag=value ...]

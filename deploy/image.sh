@@ -4,7 +4,7 @@
 #   deploy/image.sh BUILD FOLDER
 #   FOLDER/cpu         server, command line, every library they need, glibc too, and the few files that glibc reads
 #   FOLDER/cuda        on top of it: the CUDA backend; only if BUILD has it
-#   FOLDER/cuda-full   on top of both: NVIDIA's libraries that the backend can use; only where a CUDA toolkit is installed
+#   FOLDER/cuda-full   on top of both: NVIDIA's libraries of a CUDA toolkit; only where one is installed
 #   FOLDER/state       the empty state directory
 # There is no shell, no package manager and no other program. Each layer lists its packages for scanners: usr/share/vicinal/LAYER.spdx.json,
 # and, of Debian's packages, var/lib/dpkg/status.d. FOLDER is replaced.
@@ -13,8 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly BUILD="$1" FOLDER="$2"
 readonly TOOLKIT="${CUDA_HOME:-/usr/local/cuda}"
-# What the backend opens by name, and what that needs: docs/gpus.md, Building.
-readonly NVIDIA=(libcublasLt libcusparse libnvJitLink)
+# What the backend opens by name, what that needs, and NVRTC, the compiler.
+readonly NVIDIA=(libcublasLt libcusparse libnvJitLink libnvrtc libnvrtc-builtins)
+# NVRTC opens its built-in functions by name and does not look beside itself, so they lie where the dynamic linker looks anyway.
+readonly BESIDE_GLIBC=libnvrtc-builtins
 # What the driver's libcuda.so.1, which the runtime mounts, asks for beyond what the server does: parts of glibc that are empty today.
 readonly DRIVER_NEEDS=(libdl.so.2 libpthread.so.0 librt.so.1)
 
@@ -105,13 +107,18 @@ gather_cpu() {
   install -d -m 700 "$FOLDER/state"
 }
 
+# Below the root of the image.
+folder_of_glibc() {
+  (cd "$FOLDER/cpu" && find . -name libc.so.6 -printf '%h')
+}
+
 gather_cuda() {
   local backend=opt/vicinal/lib/libvicinal_cuda.so
   [[ -f "$FOLDER/cpu/$backend" ]] || return 0
   mkdir -p "$FOLDER/cuda/${backend%/*}"
   mv "$FOLDER/cpu/$backend" "$FOLDER/cuda/$backend"
   local library glibc
-  glibc="$(cd "$FOLDER/cpu" && find . -name libc.so.6 -printf '%h')"
+  glibc="$(folder_of_glibc)"
   for library in "${DRIVER_NEEDS[@]}"; do
     install -D -m 755 "$(readlink -f "/$glibc/$library")" "$FOLDER/cuda/$glibc/$library"
   done
@@ -119,16 +126,17 @@ gather_cuda() {
 }
 
 gather_cuda_full() {
-  local library target="$FOLDER/cuda-full/opt/vicinal/lib" paths=()
+  local library target paths=()
   [[ -d "$FOLDER/cuda" ]] || return 0
   for library in "${NVIDIA[@]}"; do
     # The name with the major version is the one that is asked for.
     paths+=("$(find "$TOOLKIT/lib64/" -maxdepth 1 -name "$library.so.*" 2>/dev/null | sort | head -n 1 || true)")
     [[ -n "${paths[-1]}" ]] || { echo "image.sh: $TOOLKIT has no $library: no layer cuda-full" >&2; return 0; }
   done
-  install -d "$target"
   for library in "${paths[@]}"; do
-    install -m 755 "$(readlink -f "$library")" "$target/$(basename "$library")"
+    target=opt/vicinal/lib
+    [[ "$library" != */"$BESIDE_GLIBC".* ]] || target="$(folder_of_glibc)"
+    install -D -m 755 "$(readlink -f "$library")" "$FOLDER/cuda-full/$target/$(basename "$library")"
     library="$(basename "$library")"
     echo "${library%%.so.*} ${library#*.so.} NVIDIA NOASSERTION"
   done | write_sbom cuda-full

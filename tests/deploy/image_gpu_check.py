@@ -29,7 +29,9 @@ USER = 65532
 # What the toolkit mounts for NVIDIA_DRIVER_CAPABILITIES=compute,utility, as far as libraries go.
 DRIVER = ("cuda", "nvidia-ml", "nvidia-ptxjitcompiler", "nvidia-nvvm", "nvidia-gpucomp")
 DRIVER_PLACE = "usr/lib/x86_64-linux-gnu"
-NVIDIA = ("libcublasLt.so.13", "libcusparse.so.12", "libnvJitLink.so.13")
+# And where deploy/image.sh puts them.
+NVIDIA = {"opt/vicinal/lib": ("libcublasLt.so.13", "libcusparse.so.12", "libnvJitLink.so.13", "libnvrtc.so.13"),
+          "lib/x86_64-linux-gnu": ("libnvrtc-builtins.so.13.*",)}
 TOKEN = "a-token-for-this-check-alone"
 MODEL = "cora-gcn"
 
@@ -62,14 +64,14 @@ def driver_libraries():
 
 
 def nvidia_libraries(toolkit):
-    """Paths of NVIDIA's libraries that cuda-full has, from a CUDA toolkit or the wheels that PyTorch depends on."""
-    paths = []
-    for name in NVIDIA:
-        wheels = [path for folder in sys.path for path in glob.glob(os.path.join(folder, "nvidia", "*", "lib", name))]
-        found = [path for path in (os.path.join(toolkit, name), *wheels) if os.path.exists(path)]
+    """{folder in the image: paths} of NVIDIA's libraries that cuda-full has, from a CUDA toolkit or the wheels that PyTorch depends on."""
+    paths = {place: [] for place in NVIDIA}
+    for place, name in ((place, name) for place, names in NVIDIA.items() for name in names):
+        folders = [toolkit] + [path for folder in sys.path for path in glob.glob(os.path.join(folder, "nvidia", "*", "lib"))]
+        found = [path for folder in folders for path in sorted(glob.glob(os.path.join(folder, name)))]
         if not found:
             raise SystemExit(f"image_gpu_check: neither {toolkit} nor a Python package has {name}; name the folder with --toolkit")
-        paths.append(found[0])
+        paths[place].append(found[0])
     return paths
 
 
@@ -213,14 +215,14 @@ def main():
     driver = driver_libraries()
     print("driver: " + (" ".join(driver) or "none found"), flush=True)
     carried = os.path.isdir(os.path.join(options.image, "cuda-full"))
-    nvidia = [] if carried else nvidia_libraries(options.toolkit)
-    print("NVIDIA's libraries of cuda-full: " + ("the image's" if carried else " ".join(nvidia)), flush=True)
+    nvidia = {} if carried else nvidia_libraries(options.toolkit)
+    print("NVIDIA's libraries of cuda-full: " + ("the image's" if carried else " ".join(sum(nvidia.values(), []))), flush=True)
     with tempfile.TemporaryDirectory(prefix="vicinal-image-") as scratch:
         os.chmod(scratch, 0o755)
         layers = ["cpu", "cuda"]
-        for name, libraries in (("cuda", []), ("cuda-full", nvidia)):
+        for name, libraries in (("cuda", {}), ("cuda-full", nvidia)):
             full = name == "cuda-full"
-            files = {DRIVER_PLACE: driver, "opt/vicinal/lib": libraries}
+            files = {DRIVER_PLACE: driver, **libraries}
             try:
                 root = assemble(options.image, layers + (["cuda-full"] if full and carried else []), files, os.path.join(scratch, name))
                 ImageChecks(name, root, container_folder(scratch, options.data), options.device, checks).run(full)

@@ -22,6 +22,7 @@ BIN = os.path.abspath(os.environ.get("VICINAL_BIN_DIR", "build/release/bin"))
 DATA = os.path.join(ROOT, "tests", "data")
 USER = 65532
 HAS_CUDA = os.path.exists(os.path.join(BIN, "..", "lib", "libvicinal_cuda.so"))
+TOOLKIT = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 
 
 def why_not():
@@ -64,8 +65,7 @@ class ImageTest(unittest.TestCase):
         cls.addClassCleanup(cls.scratch.cleanup)
         cls.images = Images(cls.scratch.name)
         cls.layers = os.path.join(cls.scratch.name, "layers")
-        # Without NVIDIA's libraries, which are large: their layer is files alone.
-        run(f"{ROOT}/deploy/image.sh", os.path.dirname(BIN), cls.layers, cwd=ROOT, env={**os.environ, "CUDA_HOME": "/nonexistent"})
+        run(f"{ROOT}/deploy/image.sh", os.path.dirname(BIN), cls.layers, cwd=ROOT)
         cls.image = cls.images.build(ROOT, cls.layers, "cpu")
         cls.config = cls.images.config(cls.image)
         cls.root = cls.images.root(cls.image)
@@ -107,6 +107,40 @@ class ImageTest(unittest.TestCase):
         names = {os.path.basename(path) for path, _ in files_of(root)}
         # What `readelf -d libcuda.so.1` of driver 580 lists as NEEDED.
         self.assertLessEqual({"libm.so.6", "libc.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"}, names)
+
+    def cuda_full(self):
+        """The layer's folder; not as an image, because compressing NVIDIA's libraries takes a minute."""
+        if not HAS_CUDA or not os.path.isdir(TOOLKIT):
+            self.skipTest("built without the CUDA backend, or no toolkit here")
+        return os.path.join(self.layers, "cuda-full")
+
+    def test_nvidias_libraries_find_all_that_they_ask_for(self):
+        layer = self.cuda_full()
+        libraries = {os.path.basename(path): layer + path for path, status in files_of(layer) if ".so." in path and stat.S_ISREG(status.st_mode)}
+        for wanted in ("libcublasLt", "libcusparse", "libnvrtc", "libnvrtc-builtins"):
+            self.assertTrue([name for name in libraries if name.startswith(f"{wanted}.so.")], wanted)
+        names = {os.path.basename(path) for folder in ("cpu", "cuda", "cuda-full") for path, _ in files_of(os.path.join(self.layers, folder))}
+        for name, path in libraries.items():
+            dynamic = run("readelf", "--dynamic", path)
+            self.assertLessEqual(set(re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)), names, name)
+            self.assertEqual(re.findall(r"\(SONAME\).*\[(.*)\]", dynamic), [name], "it is asked for by this name")
+        with open(f"{layer}/usr/share/vicinal/cuda-full.spdx.json", encoding="utf-8") as file:
+            listed = {f"{package['name']}.so.{package['versionInfo']}" for package in json.load(file)["packages"]}
+        self.assertEqual(listed, set(libraries))
+
+    def test_nvrtc_compiles_inside_the_image(self):
+        self.cuda_full()
+        root = tempfile.mkdtemp(dir=self.scratch.name)
+        os.chmod(root, 0o755)
+        for layer in ("cpu", "cuda", "cuda-full"):
+            run("cp", "--recursive", "--link", f"{self.layers}/{layer}/.", root)
+        os.makedirs(f"{root}/var/lib/vicinal", exist_ok=True)
+        folder, _ = self.folder()
+        # As the server finds them.
+        run("c++", "-Wl,-rpath,/opt/vicinal/lib", "-o", f"{folder}/tmp/nvrtc_check", f"{ROOT}/tests/deploy/nvrtc_check.cc", "-ldl")
+        library = next(path for path, _ in files_of(root) if "/libnvrtc.so." in path)
+        said = run(*Container(root, self.config, folder).command(["/tmp/nvrtc_check", library]))
+        self.assertRegex(said, r"^status 0, [1-9]\d* bytes")
 
     def test_nothing_else_can_be_executed(self):
         programs, privileged = [], []
