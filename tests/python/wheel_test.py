@@ -30,6 +30,15 @@ assert not any(name.endswith("_pb2") and "vicinal" in name for name in sys.modul
 """
 
 
+# As where torch is not installed.
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None
+from vicinal.export_command import main
+sys.exit(main([sys.argv[1] + ":model"]))
+"""
+
+
 class WheelTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -62,6 +71,17 @@ class WheelTest(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", CLASH], cwd="/", env={**os.environ, "PYTHONPATH": self.unpacked}, capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_exporter_says_that_torch_is_missing(self):
+        script = os.path.join(self.unpacked, "train.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("raise SystemExit('the script is not run in vain')\n")
+        done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, script], env={**os.environ, "PYTHONPATH": self.unpacked},
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(f"has no torch. Export with the Python that trains the model and has the package vicinal, too: "
+                      f"python -m vicinal export {script}:model", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
 
     def test_needs_no_package_of_the_tests(self):
         imports = subprocess.run(["grep", "-rhoE", r"^(import|from) \w+", os.path.join(self.unpacked, "vicinal")], capture_output=True,

@@ -3,7 +3,7 @@
 
 import sys
 
-from vicinal.exporting.command import main
+from vicinal.export_command import main
 
 if __name__ == "__main__":
     if sys.argv[1:2] != ["export"]:

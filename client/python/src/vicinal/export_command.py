@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vicinal-export SCRIPT.py:MODEL, also python -m vicinal export: runs a script and exports a module that it makes."""
+"""vicinal-export SCRIPT.py:MODEL, also python -m vicinal export: runs a script and exports a module that it makes. Stands outside of
+vicinal.exporting, which needs torch, so that it can say where torch is missing."""
 
 from __future__ import annotations
 
@@ -21,13 +22,19 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     script, colon, name = args.module.rpartition(":")
     if not colon or not os.path.isfile(script):
         parser.error(f"{args.module!r} is not SCRIPT.py:MODEL with an existing script")
+    try:
+        from vicinal.exporting import export
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        print(f"vicinal-export: {sys.executable} has no torch. Export with the Python that trains the model and has the package vicinal, too: "
+              f"python -m vicinal export {args.module}", file=sys.stderr)
+        return 1
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     made = runpy.run_path(script)
     missing = [one for one in (name, args.data) if one not in made]
     if missing:
         parser.error(f"{script} does not define {' or '.join(map(repr, missing))} at its top level")
-    from vicinal.exporting import export
-
     try:
         exported = export(made[name], made[args.data])
     except Error as error:
