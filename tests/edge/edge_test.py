@@ -6,7 +6,9 @@ arrives; vicinal-server itself shows that calls mean the same behind the edge as
 import base64
 import http.client
 import http.server
+import json
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -17,6 +19,7 @@ import unittest
 import grpc
 import h2.connection
 import h2.events
+import yaml
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from edge_process import DEPLOY, ROOT, TOKEN, Authority, Edge, Recorder, free_port, wait_until  # noqa: E402
@@ -518,6 +521,38 @@ class UnixSocketTest(EdgeTest):
         edge = self.edge(f"unix@{self.socket}")
         self.assertEqual(call(self.channel(edge), "/grpc.health.v1.Health/Check"), b"\x08\x01")
         self.assertNotIn("open to the network", self.server.read_log())
+
+
+class ComposeTest(EdgeTest):
+    """The two containers of deploy/edge/compose.yaml, as processes of this machine: the server has its image's entry point and the file's flags."""
+
+    def test_they_start_and_know_who_calls(self):
+        with open(os.path.join(DEPLOY, "compose.yaml"), encoding="utf-8") as file:
+            services = yaml.safe_load(file)["services"]
+        with open(os.path.join(ROOT, "Dockerfile"), encoding="utf-8") as file:
+            entry = json.loads(re.search(r"(?m)^ENTRYPOINT (\[.*\])$", file.read().replace("\\\n", "")).group(1))
+        folder = Edge("127.0.0.1:1").temporary  # what is mounted
+        self.addCleanup(folder.cleanup)
+        os.mkdir(os.path.join(folder.name, "socket"))
+        with open(os.path.join(folder.name, "principals"), "w", encoding="ascii") as file:
+            file.write(f"laptop admin token:{TOKEN}\n")
+        places = (("/run/vicinal", os.path.join(folder.name, "socket")), ("/edge/", folder.name + "/"))
+
+        def here(text):
+            for inside, outside in places:
+                text = text.replace(inside, outside, 1) if f"={inside}" in text or text.startswith("unix@") else text
+            return re.sub(r"=0\.0\.0\.0:\d+$", "=127.0.0.1:0", text)
+
+        with open(os.path.join(DEPLOY, "Dockerfile"), encoding="utf-8") as file:
+            user = re.search(r"(?m)^USER (\d+):", file.read()).group(1)
+        flags = [f"--edge_uids={os.getuid()}" if flag == f"--edge_uids={user}" else here(flag) for flag in entry[1:] + services["server"]["command"]]
+        server = ServerProcess(*flags)
+        server.__enter__()
+        self.addCleanup(server.__exit__)
+        edge = self.edge(here(services["edge"]["environment"]["VICINAL_EDGE_SERVER"]))
+        call(self.channel(edge), UnixSocketTest.LIST)
+        self.expect(CODE.NOT_FOUND, self.channel(edge), UnixSocketTest.DELETE, UnixSocketTest.NO_SUCH_GRAPH)
+        self.assertIn('"principal":"laptop","role":"admin"', server.read_log())
 
 
 class ServerBehindTest(EdgeTest):

@@ -282,6 +282,35 @@ def slow_beginnings(target, sent, scale):
             time.sleep(min(0.5 * scale, max(0.0, sent.end - time.monotonic())))
 
 
+def busy_client(target, sent, scale):
+    """No attack: what a client that is busy does to others, to compare with. 64 calls at once, their answers read, then the next 64."""
+    block = headers_of("/vicinal.v1.ServerService/GetCapabilities", target.credentials)
+    with contextlib.ExitStack() as stack:
+        for connection in connections(target, stack, sent, 1, window=2 ** 20):
+            reader = connection.makefile("rb")
+            for first in range(0, int(6400 * scale), 64):
+                if not sent.send(connection, b"".join(frame(HEADERS, END_HEADERS, 2 * stream + 1, block) +
+                                                      frame(DATA, END_STREAM, 2 * stream + 1, bytes(5)) for stream in range(first, first + 64))):
+                    return
+                if not read_answers(connection, reader, 64):
+                    return
+
+
+def read_answers(connection, reader, count):
+    """Reads until so many streams have ended, and gives back what their data took of the connection's window. False: it was closed."""
+    while count > 0:
+        header = reader.read(9)
+        if len(header) < 9:
+            return False
+        length, kind, flags = int.from_bytes(header[:3], "big"), header[3], header[4]
+        reader.read(length)
+        if kind == DATA and length > 0:
+            connection.sendall(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", length)))
+        count -= kind == RESET or kind in (DATA, HEADERS) and bool(flags & END_STREAM)
+    return True
+
+
 ATTACKS = (streams_without_ack, rapid_reset_watch, rapid_reset_classify, headers_only, headers_only_health, reflection_streams,
            half_messages, silent_calls, continuation_flood, small_continuations, unread_replies, bad_binary_metadata, large_metadata,
            idle_connections, control_frames, reset_answers, large_trailers, stalled_uploads, slow_beginnings)
+COMPARISONS = (busy_client,)

@@ -23,7 +23,7 @@ import grpc
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 for folder in ("deploy", "edge", "hostile"):
     sys.path.insert(0, os.path.join(ROOT, "tests", folder))
-from attacks import ATTACKS, Sent, Target  # noqa: E402
+from attacks import ATTACKS, COMPARISONS, Sent, Target  # noqa: E402
 from edge_process import TOKEN, Authority, Edge, wait_until  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 
@@ -97,12 +97,14 @@ def call_until_told(pipe, address, credentials, rate):
     pipe.send(None)
 
 
-def attack_in_process(pipe, name, target, scale, seconds):
-    """In the attacker's process, which yields the processor to the others: a real attacker has a machine of its own."""
+def attack_in_process(pipe, name, target, scale, seconds, processors):
+    """In the attacker's process, on processors of its own or else yielding to the others: a real attacker has a machine of its own."""
     os.setsid()
+    if processors:
+        os.sched_setaffinity(0, processors)
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
         file.write("10")
-    attack, total, begin = next(attack for attack in ATTACKS if attack.__name__ == name), (0, 0), time.monotonic()
+    attack, total, begin = next(attack for attack in (*ATTACKS, *COMPARISONS) if attack.__name__ == name), (0, 0), time.monotonic()
     while True:
         sent = Sent()
         attack(Target(*target), sent, scale)
@@ -111,10 +113,19 @@ def attack_in_process(pipe, name, target, scale, seconds):
             return pipe.send(total)
 
 
-def attack_apart(attack, target, scale, seconds):
+def processor_of_attacker():
+    """Keeps one processor free of this process, and of all that it starts, if there are enough; empty: there are not."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    if len(others) < 2:
+        return set()
+    os.sched_setaffinity(0, others)
+    return {first}
+
+
+def attack_apart(attack, target, scale, seconds, processors):
     """(bytes, connections) of the attack, which is repeated until `seconds` have passed."""
     here, there = SPAWN.Pipe()
-    process = SPAWN.Process(target=attack_in_process, args=(there, attack.__name__, target, scale, seconds))
+    process = SPAWN.Process(target=attack_in_process, args=(there, attack.__name__, target, scale, seconds, processors))
     process.start()
     total = here.recv()
     process.join()
@@ -162,10 +173,10 @@ class Certificates:
         return self.authority.pem(), key, certificate
 
 
-def open_way(where, server, certificates, token, stack):
+def open_way(where, server, certificates, token, connection_rate, stack):
     """How the attacker and an honest client reach the server: (arguments of Target, arguments of Honest, edge or None)."""
     if where == "edge":
-        edge = stack.enter_context(Edge(server.grpc, connection_rate=10000))
+        edge = stack.enter_context(Edge(server.grpc, connection_rate=connection_rate))
         authority = edge.authority.pem()
         return (edge.target, authority, token), (edge.target, (authority, None, None)), edge
     if where == "mtls":
@@ -173,7 +184,9 @@ def open_way(where, server, certificates, token, stack):
     return (server.grpc, None, token), (server.grpc, None), None
 
 
-def run_one(attack, where, scale, seconds, token=None, rate=100):
+def run_one(attack, where, processors, arguments):
+    token = TOKEN if arguments.token else None
+    scale, seconds = arguments.scale, arguments.seconds
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(Edge("127.0.0.1:1").temporary)
         flags = ["--memory_budget_bytes=512MiB"]
@@ -189,15 +202,15 @@ def run_one(attack, where, scale, seconds, token=None, rate=100):
         stack.callback(process.kill)  # where what follows is cut off; it has ended otherwise
         with contextlib.ExitStack() as inner:
             limited = inner.enter_context(memory_limit(process.pid))
-            target, way, edge = open_way(where, server, certificates, token, inner)
-            honest = Honest(*way, rate)
+            target, way, edge = open_way(where, server, certificates, token, arguments.connection_rate, inner)
+            honest = Honest(*way, arguments.rate)
             inner.callback(honest.finish)
             wait_until(lambda: honest.calls, "the honest client is not served")
             honest.calls.clear()
             time.sleep(max(1.5, seconds))
             before = p99([seconds for _, seconds, failed in honest.calls if not failed])
             begin, processor, calm_mib = time.monotonic(), processor_seconds(process.pid), memory_mib(process.pid, "VmRSS")
-            sent_bytes, connections = attack_apart(attack, target, scale, seconds)
+            sent_bytes, connections = attack_apart(attack, target, scale, seconds, processors)
             end = time.monotonic()
             alive = process.poll() is None
             processor = processor_seconds(process.pid) - processor if alive else None
@@ -244,19 +257,22 @@ def main():
     parser.add_argument("--seconds", type=float, default=0, help="repeat each attack for so long, so that there is a p99")
     parser.add_argument("--scale", type=float, default=1.0, help="of what is sent; 1 is the whole attack")
     parser.add_argument("--rate", type=float, default=100, help="calls per second of the honest client, at most")
+    parser.add_argument("--connection_rate", type=int, default=10000,
+                        help="of the edge, in 10 s; its own is 100, which also bounds how often an attack can be repeated")
     parser.add_argument("--json", metavar="FILE", help="writes the rows, too")
-    parser.add_argument("--attack", choices=[attack.__name__ for attack in ATTACKS], action="append")
+    parser.add_argument("--attack", choices=[attack.__name__ for attack in (*ATTACKS, *COMPARISONS)], action="append",
+                        help="these only; busy_client is no attack, but a client to compare with")
     parser.add_argument("--check", action="store_true", help="fail unless the server behind the edge is unharmed")
     arguments = parser.parse_args()
     print("| attack | where | sent MB | connections | server | peak, after MiB | edge MiB | processor s | p99 before, during, after ms | "
           "failed | normal after s |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     rows, wrong = [], []
-    for attack in ATTACKS:
-        if arguments.attack and attack.__name__ not in arguments.attack:
-            continue
+    processors = processor_of_attacker()
+    wanted = [attack for attack in (*ATTACKS, *COMPARISONS) if attack.__name__ in arguments.attack] if arguments.attack else ATTACKS
+    for attack in wanted:
         for where in arguments.where or ("alone", "mtls", "edge"):
-            row = run_one(attack, where, arguments.scale, arguments.seconds, TOKEN if arguments.token else None, arguments.rate)
+            row = run_one(attack, where, processors, arguments)
             print(line_of(row), flush=True)
             rows.append(row)
             if arguments.json:  # after each, so that what was measured stays if the rest is cut off
