@@ -2,7 +2,8 @@
 // torn_answers --seconds=60 --seed=1: queries a server while graphs, features and models are replaced and deleted, and
 // kernels measured and forced. Answers are kept, with room for one of the two precisions asked for, so that each evicts
 // the other. Then every answer is compared bit for bit with what a quiet server answers for the versions and the
-// numerics revision that the answer names. Exit status 1 if one differs, or too few were compared.
+// numerics revision that the answer names. That server gets the tuning decisions that were exported when the revision
+// was first seen: on a GPU they are part of it. Exit status 1 if one answer differs, or too few were compared.
 #include <poll.h>
 
 #include <algorithm>
@@ -15,33 +16,28 @@
 #include <random>
 #include <set>
 #include <thread>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "tests/integration/server_process.h"
+#include "tests/integration/torn_answers/quiet_server.h"
 #include "tests/integration/torn_answers/world.h"
 
 ABSL_FLAG(int, seconds, 60, "How long the server is disturbed.");
 ABSL_FLAG(int64_t, seed, 1, "Seed of everything but time.");
 ABSL_FLAG(int, queriers, 4, "Threads that query.");
 ABSL_FLAG(int64_t, answers, 200'000, "The run ends early with so many answers, of about 1 KB of memory each.");
+ABSL_FLAG(int64_t, at_least, 100, "Fewer answers than that are a failure.");
+ABSL_FLAG(std::string, device, "cpu", "Of both servers: cpu or cuda:0.");
 
 namespace vicinal::testing {
 namespace {
 
 constexpr int64_t kVariants = 6;  // of graphs, features and models
 constexpr int64_t kRoomBytes = kTornNodes * kTornClasses * static_cast<int64_t>(sizeof(float)) * 3 / 2;
-
-std::unique_ptr<client::Client> ClientOf(const ServerProcess& server) {
-  client::ClientOptions options;
-  options.target = server.grpc_address();
-  options.own_connection = true;
-  auto client = client::Client::Connect(options);
-  return client.ok() ? *std::move(client) : nullptr;
-}
 
 // Which seed a version was made from.
 class Versions {
@@ -70,16 +66,17 @@ struct TornAnswer {
   std::string logits;
 };
 
-// Of a graph, features, a model (seeds), a revision and a precision.
-using Question = std::tuple<int64_t, int64_t, int64_t, int64_t, v1::Precision>;
-
 class TornAnswers {
  public:
-  TornAnswers(int64_t seed, int64_t most_answers) : seed_(seed), most_answers_(static_cast<size_t>(most_answers)) {}
+  TornAnswers()
+      : seed_(absl::GetFlag(FLAGS_seed)),
+        most_answers_(static_cast<size_t>(absl::GetFlag(FLAGS_answers))),
+        device_(absl::GetFlag(FLAGS_device)) {}
 
   bool Disturb(int seconds, int queriers) {
-    auto server = ServerProcess::Start(
-        Program(), {"--tuning_budget=20ms", "--keep_answers=always", absl::StrCat("--max_answer_bytes=", kRoomBytes)});
+    auto server =
+        ServerProcess::Start(Program(), {"--device=" + device_, "--tuning_budget=20ms", "--keep_answers=always",
+                                         absl::StrCat("--max_answer_bytes=", kRoomBytes)});
     if (!server.ok()) return Problem(server.status().ToString());
     const auto client = ClientOf(**server);
     if (!ReplaceGraph(*client, 0) || !ReplaceModel(*client, 0)) return Problem("the first uploads failed");
@@ -99,9 +96,8 @@ class TornAnswers {
 
   // Asks a server that nobody else uses.
   bool Compare() {
-    auto server = ServerProcess::Start(Program(), {"--tuning_budget=0", "--keep_answers=never"});
-    if (!server.ok()) return Problem(server.status().ToString());
-    const auto client = ClientOf(**server);
+    auto quiet = QuietServer::Start(Program(), device_);
+    if (!quiet.ok()) return Problem(quiet.status().ToString());
     std::map<Question, std::vector<const TornAnswer*>> asked;
     for (const TornAnswer& answer : answers_) {
       const int64_t graph = graphs_.SeedOf(answer.graph), model = models_.SeedOf(answer.model);
@@ -111,10 +107,10 @@ class TornAnswers {
       asked[{graph, features, model, answer.revision, answer.precision}].push_back(&answer);
     }
     for (const auto& [question, answers] : asked) {
-      const std::string right = QuietAnswer(*client, question);
-      if (right.empty()) return Problem("a quiet server has no answer of that revision");
+      const auto right = quiet->Answer(question, decisions_[question.revision]);
+      if (!right.ok()) return Problem(right.status().ToString());
       for (const TornAnswer* const answer : answers) {
-        if (!IsPartOf(*answer, right)) {
+        if (!IsPartOf(*answer, *right)) {
           return Problem(absl::StrCat("torn: graph ", answer->graph, ", features ", answer->features, ", model ",
                                       answer->model, ", revision ", answer->revision));
         }
@@ -122,18 +118,19 @@ class TornAnswers {
       }
     }
     questions_ = static_cast<int64_t>(asked.size());
-    return true;
+    return quiet->Stop() == 0 || Problem("the quiet server did not stop with 0");
   }
 
   int Report() const {
     std::printf(
-        "%ld answers compared, of %ld combinations of versions; %ld kept, %ld of shared runs, %ld evictions; %ld "
-        "graphs, %ld features, %ld models, %ld deletions, %ld tunings and forced kernels; %ld queries refused\n",
-        compared_, questions_, kept_.load(), shared_.load(), evicted_, static_cast<long>(graphs_.size()),
-        static_cast<long>(features_.size()), static_cast<long>(models_.size()), deletions_.load(), tunings_.load(),
-        refused_.load());
+        "%ld answers compared, of %ld combinations of versions with %ld revisions; %ld kept, %ld of shared runs, %ld "
+        "evictions; %ld graphs, %ld features, %ld models, %ld deletions, %ld tunings and forced kernels; %ld queries "
+        "refused\n",
+        compared_, questions_, static_cast<long>(decisions_.size()), kept_.load(), shared_.load(), evicted_,
+        static_cast<long>(graphs_.size()), static_cast<long>(features_.size()), static_cast<long>(models_.size()),
+        deletions_.load(), tunings_.load(), refused_.load());
     if (!problem_.empty()) std::printf("problem: %s\n", problem_.c_str());
-    const bool enough = compared_ >= 100 && questions_ >= 5 && deletions_ > 0 && tunings_ > 0;
+    const bool enough = compared_ >= absl::GetFlag(FLAGS_at_least) && questions_ >= 5 && deletions_ > 0 && tunings_ > 0;
     if (!enough) std::printf("problem: too little was done to say anything\n");
     return problem_.empty() && enough ? 0 : 1;
   }
@@ -182,7 +179,7 @@ class TornAnswers {
 
   void ReplaceModelsAndTune(const ServerProcess& server, int64_t seed) {
     const auto client = ClientOf(server);
-    const std::vector<std::string> kernels = KernelsOf(*client);
+    const std::vector<std::string> kernels = TunableKernels(*client);
     std::mt19937_64 random(static_cast<uint64_t>(seed));
     while (!done_) {
       const auto draw = static_cast<int64_t>(random() % 100), variant = static_cast<int64_t>(random() % kVariants);
@@ -191,31 +188,19 @@ class TornAnswers {
       } else if (draw < 50) {
         deletions_ += client->DeleteModel("m").ok();
         ReplaceModel(*client, variant);
+      } else if (draw < 90 && draw >= 70) {
+        tunings_ += ForceKernel(*client, kernels[random() % kernels.size()]).ok();
       } else {
         v1::TuneGraphRequest request;
         request.set_name("g");
         if (draw < 70) {
           request.mutable_budget()->set_nanos(5'000'000);
-        } else if (draw < 90) {
-          request.mutable_force()->set_kernel(kernels[random() % kernels.size()]);
-          for (const int64_t width : {5, 12, 16}) request.add_widths(width);
         } else {
           request.set_reset(true);
         }
         tunings_ += client->TuneGraph(request).ok();
       }
     }
-  }
-
-  // Aggregations of this processor. `reference` is left out: its bits are its own, under a revision of its own.
-  static std::vector<std::string> KernelsOf(client::Client& client) {
-    std::vector<std::string> names;
-    const auto capabilities = client.GetCapabilities();
-    if (!capabilities.ok()) return names;
-    for (const v1::KernelInfo& kernel : capabilities->kernels()) {
-      if (kernel.operation() == "aggregate" && kernel.name() != "reference") names.push_back(kernel.name());
-    }
-    return names;
   }
 
   void Query(const ServerProcess& server, int64_t seed) {
@@ -243,33 +228,24 @@ class TornAnswers {
       answer.logits = reply->logits().data();
       kept_ += reply->timing().kept_answers();
       shared_ += reply->timing().run_request_count() > 1;
+      if (IsNew(answer.graph, answer.revision)) NoteDecisions(*client, answer.revision);
       const std::lock_guard<std::mutex> lock(mutex_);
       if (answers_.size() < most_answers_) answers_.push_back(std::move(answer));
     }
   }
 
-  // The logits of all nodes; empty: no forced kernel gives that revision.
-  std::string QuietAnswer(client::Client& client, const Question& question) {
-    const auto& [graph, features, model, revision, precision] = question;
-    if (!PutTornGraph(client, graph).ok() || !PutTornModel(client, model).ok()) return "";
-    if (features != graph && !PutTornFeatures(client, features).ok()) return "";
-    for (const std::string& kernel : KernelsToTry(client)) {
-      if (!kernel.empty()) {
-        v1::TuneGraphRequest request;
-        request.set_name("g");
-        request.mutable_force()->set_kernel(kernel);
-        for (const int64_t width : {5, 12, 16}) request.add_widths(width);
-        if (!client.TuneGraph(request).ok()) continue;
-      }
-      const auto reply = client.Classify(AskAllNodes(precision));
-      if (reply.ok() && reply->served_by().numerics_revision() == revision) return reply->logits().data();
-    }
-    return "";
+  bool IsNew(int64_t graph, int64_t revision) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return seen_.insert({graph, revision}).second;
   }
-  static std::vector<std::string> KernelsToTry(client::Client& client) {
-    std::vector<std::string> names = KernelsOf(client);
-    names.insert(names.begin(), "");  // the default
-    return names;
+  // Exports what was decided. Another decision may have followed the answer: then a later answer of that revision has
+  // another chance.
+  void NoteDecisions(client::Client& client, int64_t revision) {
+    constexpr size_t kMostTexts = 8;  // of one revision
+    const auto text = client.ExportTuning("g");
+    const std::lock_guard<std::mutex> lock(mutex_);
+    std::vector<std::string>& texts = decisions_[revision];
+    if (text.ok() && texts.size() < kMostTexts) texts.push_back(*text);
   }
 
   static bool IsPartOf(const TornAnswer& answer, const std::string& all) {
@@ -285,12 +261,15 @@ class TornAnswers {
 
   const int64_t seed_;
   const size_t most_answers_;
+  const std::string device_;
   Versions graphs_, features_, models_;
   std::atomic<bool> done_{false};
   std::atomic<long> deletions_{0}, tunings_{0}, refused_{0}, kept_{0}, shared_{0};
   long evicted_ = 0;
   std::mutex mutex_;
   std::vector<TornAnswer> answers_;
+  std::set<std::pair<int64_t, int64_t>> seen_;             // graph versions and revisions
+  std::map<int64_t, std::vector<std::string>> decisions_;  // of each revision, exported texts
   long compared_ = 0, questions_ = 0;
   std::string problem_;
 };
@@ -300,7 +279,7 @@ class TornAnswers {
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  vicinal::testing::TornAnswers test(absl::GetFlag(FLAGS_seed), absl::GetFlag(FLAGS_answers));
+  vicinal::testing::TornAnswers test;
   if (test.Disturb(absl::GetFlag(FLAGS_seconds), absl::GetFlag(FLAGS_queriers))) test.Compare();
   return test.Report();
 }

@@ -9,7 +9,7 @@
 namespace vicinal::testing {
 namespace {
 
-constexpr int64_t kEdges = 3000, kHidden = 16;
+constexpr int64_t kEdges = 3000, kHidden = kTornHidden;
 
 std::vector<float> RandomFloats(int64_t count, int64_t seed) {
   std::mt19937_64 random(static_cast<uint64_t>(seed));

@@ -12,7 +12,9 @@
 
 namespace vicinal::testing {
 
-inline constexpr int64_t kTornNodes = 300, kTornFeatures = 12, kTornClasses = 5;
+inline constexpr int64_t kTornNodes = 300, kTornFeatures = 12, kTornHidden = 16, kTornClasses = 5;
+// Of the rows that the model may aggregate.
+inline constexpr int64_t kTornWidths[] = {kTornClasses, kTornFeatures, kTornHidden};
 
 // Each uploads under the fixed names "g", "default" and "m", replacing what is there, and returns the version.
 absl::StatusOr<int64_t> PutTornGraph(client::Client& client, int64_t seed);
