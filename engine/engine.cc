@@ -19,6 +19,7 @@
 #include "engine/durable/code_id.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/kernel_quarantine.h"
+#include "engine/durable/layout_keeper.h"
 #include "engine/durable/open_state.h"
 #include "engine/durable/reached.h"
 #include "engine/durable/read_ahead.h"
@@ -126,10 +127,13 @@ class EngineImpl final : public Engine {
             seeds_.Learn(graph.parts().name, graph.parts().profile, graph.tuning().Decided());
           },
           quarantine_.get(), options.state_read_only});
+      layout_keeper_ = std::make_unique<durable::LayoutKeeper>(
+          durable::LayoutKeeper::Parts{&state_->directory(), registry_.get(), &device_, KindOf(device_), &budget_,
+                                       options.logger, options.state_read_only});
       durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
           &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
           std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
-          options_.state_read_only, options_.follow_period, options_.state_retry_period});
+          options_.state_read_only, options_.follow_period, options_.state_retry_period, layout_keeper_.get()});
       evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
           &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
           [this](const std::string& name) { return WillBeOnDisk(name); },
@@ -368,6 +372,7 @@ class EngineImpl final : public Engine {
   CommunityLibrary communities_;
   const std::unique_ptr<durable::KernelQuarantine> quarantine_;  // null without state_
   std::unique_ptr<durable::TuningKeeper> tuning_keeper_;         // null without state_
+  std::unique_ptr<durable::LayoutKeeper> layout_keeper_;         // null without state_
   std::unique_ptr<durable::DurableStore> durable_;               // null without state_; outlives those who publish
   std::unique_ptr<GraphEvictor> evictor_;                        // null without state_
   GraphUploads graph_uploads_;

@@ -20,7 +20,8 @@ DurableStore::DurableStore(Parts parts)
       loader_({parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats,
                parts_.tuning, parts_.on_load,
                [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); }, parts_.read_only,
-               parts_.num_loaders, parts_.max_waiting}),
+               parts_.num_loaders, parts_.max_waiting, parts_.layouts,
+               [this](const std::shared_ptr<const PreparedGraph>& graph) { StoreLayouts(graph); }}),
       writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 
 DurableStore::~DurableStore() {
@@ -31,7 +32,16 @@ DurableStore::~DurableStore() {
   }
   loader_.Stop();
   writer_.join();
-  if (!parts_.read_only) WriteRecent();
+  if (parts_.read_only) return;
+  WriteRecent();
+  KeepDefaults();
+}
+
+void DurableStore::KeepDefaults() {
+  if (parts_.tuning == nullptr) return;
+  for (const GraphStatus& status : parts_.graphs->List()) {
+    if (status.graph != nullptr) parts_.tuning->KeepDefaults(*status.graph);
+  }
 }
 
 bool DurableStore::stopping() const {
@@ -103,6 +113,7 @@ void DurableStore::Sweep() {
   }
   RemoveReplaced(kGrace);
   WriteRecent();
+  KeepDefaults();
   const StatusOr<state::SweepReport> report = parts_.directory->Sweep(kGrace);
   if (!report.ok()) {
     Count(report.status());
@@ -196,6 +207,33 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
   Finish(id, written);
   for (const VersionId& set : sets) Finish(set, written);
   parts_.graphs->NotifyWatchers(id.name);
+  if (written.ok()) StoreLayouts(graph);
+}
+
+void DurableStore::StoreLayouts(const std::shared_ptr<const PreparedGraph>& graph) {
+  if (parts_.layouts == nullptr || parts_.read_only) return;
+  const VersionId id = GraphId(graph->parts().name, graph->parts().version);
+  const auto keep = [this, id, weak = std::weak_ptr<const PreparedGraph>(graph)] {
+    const auto is_unwanted = [&] {
+      const auto serving = weak.lock();
+      return stopping() || serving == nullptr || !parts_.graphs->IsServing(*serving);
+    };
+    const auto serving = weak.lock();
+    if (is_unwanted()) return;
+    const Status kept = parts_.layouts->Keep(*serving, is_unwanted);
+    {
+      MutexLock lock(&mutex_);
+      disk_bytes_.erase(id);
+    }
+    NotePublished(id);
+    if (kept.ok() || kept.code() == StatusCode::kCancelled) return;
+    Count(kept);
+    parts_.logger->Log(LogLevel::kWarning, "layouts not stored: the next start makes them again",
+                       {{"version", state::Describe(id)}, {"error", std::string(kept.message())}});
+  };
+  // Graphs make layouts for plans and trials, which end before this object does.
+  graph->NotifyOfLayouts([this, id, keep] { Queue(id, 0, keep); });
+  if (!graph->Layouts().empty()) Queue(id, 0, keep);
 }
 
 void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {

@@ -30,6 +30,7 @@
 #include "engine/device/host_threads.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_loader.h"
+#include "engine/durable/layout_keeper.h"
 #include "engine/durable/model_codec.h"
 #include "engine/durable/tuning_keeper.h"
 #include "engine/memory/memory_budget.h"
@@ -64,6 +65,7 @@ class DurableStore {
     // How long to wait before versions that found no space are written again; each time twice as long, up to twelve
     // times. 0: only when Retry is called.
     std::chrono::milliseconds retry_period{0};
+    LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
@@ -127,7 +129,7 @@ class DurableStore {
   Status health() const;
 
   // What happens every sweep_period: removes versions that were replaced a minute ago, deletes the files of versions
-  // that were removed, and keeps the order in which graphs were used.
+  // that were removed, and keeps the order in which graphs were used, and in which defaults add.
   void Sweep();
 
  private:
@@ -144,7 +146,7 @@ class DurableStore {
   using IdFilter = std::function<bool(const state::VersionId& id)>;
 
   void Queue(state::VersionId id, int64_t bytes, std::function<void()> write);
-  // `id` is on disk now.
+  // `id` is on disk now, or takes another place there.
   void NotePublished(const state::VersionId& id);
   // What the writer does next; waits until there is something, or until `sweep`.
   Step NextStep(MonotonicTime sweep, Job* job);
@@ -161,6 +163,8 @@ class DurableStore {
   void CannotFollow(const state::VersionId& id, const Status& error);
   // Keeps the order of use for the next start.
   void WriteRecent();
+  // Keeps what TuningKeeper::KeepDefaults does, of all graphs in memory.
+  void KeepDefaults();
   // Removes the versions that were found replaced `age` ago. Those found now are noted.
   void RemoveReplaced(std::chrono::seconds age);
   // The latest of these versions of one model, which rise, that is not damaged.
@@ -174,6 +178,8 @@ class DurableStore {
   void FollowLost(const std::vector<state::LostVersion>& lost);
 
   void Write(const std::shared_ptr<const PreparedGraph>& graph);  // with the feature sets that it has
+  // `graph` is on disk, and serves or is about to: its layouts are stored, now and whenever it has made one.
+  void StoreLayouts(const std::shared_ptr<const PreparedGraph>& graph);
   bool IsPublished(const state::VersionId& id) const;
   // Why it could not be written; OK: it was, or was not tried.
   Status FailureOf(const state::VersionId& id) const;

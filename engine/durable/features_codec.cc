@@ -47,20 +47,6 @@ StatusOr<FeaturesMetadata> ParseFeaturesMetadata(const state::Manifest& manifest
   return metadata;
 }
 
-// Appends device memory in pieces: straight from it where that is host memory.
-Status AppendFromDevice(state::SectionFileWriter& file, size_t section, const void* data, int64_t bytes, Device& device,
-                        const IsUnwanted& is_unwanted) {
-  if (device.kind() == DeviceKind::kCpu) return AppendInPieces(file, section, data, bytes, is_unwanted);
-  std::vector<char> piece(static_cast<size_t>(std::min(bytes, kPieceBytes)));
-  for (int64_t begin = 0; begin < bytes; begin += kPieceBytes) {
-    const int64_t count = std::min(bytes - begin, kPieceBytes);
-    VICINAL_RETURN_IF_ERROR(
-        device.CopyToHost(piece.data(), static_cast<const char*>(data) + begin, static_cast<size_t>(count)));
-    VICINAL_RETURN_IF_ERROR(AppendInPieces(file, section, piece.data(), count, is_unwanted));
-  }
-  return OkStatus();
-}
-
 // Rows without the padding that a GPU has between them.
 Status AppendRows(state::SectionFileWriter& file, size_t section, ConstMatrixView rows, Device& device,
                   const IsUnwanted& is_unwanted) {

@@ -316,6 +316,9 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
     loaded.lost[problem.id->name] = parts_.on_failure(*problem.id, problem.error);
   }
   VICINAL_RETURN_IF_ERROR(AddLostBefore(id, &loaded));
+  // Last: they are the first to do without where memory is short.
+  if (parts_.layouts != nullptr) parts_.layouts->Restore(*loaded.graph, evict, pool);
+  if (parts_.on_graph) parts_.on_graph(loaded.graph);
   return loaded;
 }
 

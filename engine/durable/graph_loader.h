@@ -20,6 +20,7 @@
 #include "engine/base/status.h"
 #include "engine/base/work_limits.h"
 #include "engine/device/device.h"
+#include "engine/durable/layout_keeper.h"
 #include "engine/durable/tuning_keeper.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/state/state_directory.h"
@@ -49,9 +50,12 @@ class GraphLoader {
     std::function<void()> on_load;   // a graph was loaded
     // A version cannot be read, and why. Returns what requests are told.
     std::function<Status(const state::VersionId& id, const Status& error)> on_failure;
-    bool read_only = false;      // another server writes the directory: what is missing was removed there
-    int num_threads = 1;         // graphs that are loaded at once
-    int64_t max_waiting = 1024;  // callers that wait for graphs
+    bool read_only = false;           // another server writes the directory: what is missing was removed there
+    int num_threads = 1;              // graphs that are loaded at once
+    int64_t max_waiting = 1024;       // callers that wait for graphs
+    LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
+    // A graph is in memory, with its stored layouts, and is about to serve; may be empty.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_graph = {};
   };
   explicit GraphLoader(Parts parts);
   ~GraphLoader();

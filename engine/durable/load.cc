@@ -134,6 +134,12 @@ Status DurableStore::LoadModel(const Manifest& manifest) {
 
 // What an earlier start, or this one, has moved to quarantine.
 void DurableStore::RecallLost(const std::set<VersionId>& published) {
+  const Status list = parts_.directory->CheckLost();
+  if (list.code() == StatusCode::kDataLoss) {
+    Count(list);
+    parts_.logger->Log(LogLevel::kError, "list of lost versions damaged: what lies in quarantine/ counts as lost",
+                       {{"error", std::string(list.message())}});
+  }
   const StatusOr<std::vector<state::LostVersion>> lost = parts_.directory->Lost();
   if (!lost.ok()) {
     Count(lost.status());

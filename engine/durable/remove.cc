@@ -136,6 +136,7 @@ Status DurableStore::RemoveFromDisk(const VersionId& id) {
   Status removed = parts_.directory->Remove(id, state::StateDirectory::Data::kLeaveToSweep);
   if (!removed.ok() && removed.code() != StatusCode::kNotFound) return removed;
   if (parts_.tuning != nullptr && id.store == Store::kGraphs) parts_.tuning->Detach(id.name, id.version);
+  if (parts_.layouts != nullptr && id.store == Store::kGraphs) parts_.layouts->Forget(id.name, id.version);
   const auto is_gone = [&](const VersionId& version) {
     return version == id ||
            (id.store == Store::kGraphs && version.store == Store::kFeatures && state::GraphOf(version) == id);

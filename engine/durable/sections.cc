@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,22 @@ Status AppendInPieces(state::SectionFileWriter& file, size_t section, const void
     if (is_unwanted && is_unwanted()) return Unwanted();
     const size_t count = static_cast<size_t>(std::min(bytes - begin, kPieceBytes));
     VICINAL_RETURN_IF_ERROR(file.Append(section, {first + begin, count}));
+  }
+  return OkStatus();
+}
+
+Status AppendFromDevice(state::SectionFileWriter& file, size_t section, const void* data, int64_t bytes, Device& device,
+                        const std::function<bool()>& is_unwanted, double* copy_seconds) {
+  if (device.kind() == DeviceKind::kCpu) return AppendInPieces(file, section, data, bytes, is_unwanted);
+  std::vector<char> piece(static_cast<size_t>(std::min(bytes, kPieceBytes)));
+  for (int64_t begin = 0; begin < bytes; begin += kPieceBytes) {
+    const int64_t count = std::min(bytes - begin, kPieceBytes);
+    const auto before = std::chrono::steady_clock::now();
+    VICINAL_RETURN_IF_ERROR(
+        device.CopyToHost(piece.data(), static_cast<const char*>(data) + begin, static_cast<size_t>(count)));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - before;
+    if (copy_seconds != nullptr) *copy_seconds += seconds.count();
+    VICINAL_RETURN_IF_ERROR(AppendInPieces(file, section, piece.data(), count, is_unwanted));
   }
   return OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "engine/base/status.h"
 #include "engine/base/tensor.h"
 #include "engine/base/thread_pool.h"
+#include "engine/device/device.h"
 #include "engine/state/section_file.h"
 
 namespace vicinal::durable {
@@ -25,6 +26,11 @@ inline constexpr int64_t kPieceBytes = int64_t{8} << 20;
 // Appends `bytes` of host memory in pieces. CANCELLED once `is_unwanted` (may be empty) says so.
 Status AppendInPieces(state::SectionFileWriter& file, size_t section, const void* data, int64_t bytes,
                       const std::function<bool()>& is_unwanted);
+
+// The same of memory of `device`: straight from it where that is host memory. Adds the seconds that copies between
+// device and host took to `copy_seconds`, if not null.
+Status AppendFromDevice(state::SectionFileWriter& file, size_t section, const void* data, int64_t bytes, Device& device,
+                        const std::function<bool()>& is_unwanted, double* copy_seconds = nullptr);
 
 template <class T>
 std::string_view BytesOf(const std::vector<T>& values) {

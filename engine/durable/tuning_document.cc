@@ -18,12 +18,38 @@ constexpr size_t kLarge = size_t{4} << 20;
 std::string Encode(const TuningDocument& document) {
   Json records = Json::array();
   for (const KeptRecord& record : document.records) records.push_back(ToJson(record));
+  Json defaults = Json::array();
+  for (const DefaultWork& work : document.defaults) {
+    KeptRecord record;
+    record.entry.work = work.work;
+    Json json = ToJson(record);
+    json["reduction_order"] = work.reduction_order;
+    defaults.push_back(std::move(json));
+  }
   return state::internal::SealJson({{"major", kMajor},
                                     {"minor", kMinor},
                                     {"graph", document.graph},
                                     {"version", document.version},
                                     {"device", document.device},
-                                    {"records", std::move(records)}});
+                                    {"records", std::move(records)},
+                                    {"defaults", std::move(defaults)}});
+}
+
+// The first builds wrote none.
+Status ParseDefaults(const std::string& path, const Json& json, std::vector<DefaultWork>* defaults) {
+  const auto found = json.find("defaults");
+  if (found == json.end()) return OkStatus();
+  if (!found->is_array()) return state::Damaged(path, "defaults is not an array");
+  for (size_t i = 0; i < found->size(); ++i) {
+    const StatusOr<KeptRecord> record = ParseKeptRecord((*found)[i], absl::StrCat("defaults[", i, "]"));
+    if (!record.ok()) return state::Damaged(path, std::string(record.status().message()));
+    DefaultWork work{record->entry.work, 0};
+    VICINAL_ASSIGN_OR_RETURN(
+        work.reduction_order,
+        state::internal::IntegerMember(path, (*found)[i], "reduction_order", 0, std::numeric_limits<int64_t>::max()));
+    defaults->push_back(std::move(work));
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -56,6 +82,7 @@ StatusOr<TuningDocument> ParseTuningDocument(const std::string& path, std::strin
     if (!keys.insert(name).second) return state::Damaged(path, "two records are of " + name);
     document.records.push_back(*std::move(record));
   }
+  VICINAL_RETURN_IF_ERROR(ParseDefaults(path, json, &document.defaults));
   return document;
 }
 

@@ -14,11 +14,18 @@
 
 namespace vicinal::durable {
 
+// Work that plans did with the registry's default, because nothing was decided about it.
+struct DefaultWork {
+  TuningWork work;
+  int64_t reduction_order = 0;  // Kernel::ReductionOrder of that default
+};
+
 struct TuningDocument {
   std::string graph;
   int64_t version = 0;
   std::string device;  // kind of processor or GPU: decisions mean nothing on another
   std::vector<KeptRecord> records;
+  std::vector<DefaultWork> defaults;  // none of them is among the records
 };
 
 // The document's name in the version's directory: a function of the device; those of several stand side by side.

@@ -37,8 +37,64 @@ std::optional<KernelSetting> SettingOf(const TuningRecord& record) {
 
 }  // namespace
 
-Status TuningKeeper::Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) const {
-  TuningDocument document{graph.parts().name, graph.parts().version, parts_.device, {}};
+std::vector<DefaultWork> TuningKeeper::DefaultsOf(const PreparedGraph& graph,
+                                                  const std::vector<TuningEntry>& entries) const {
+  std::vector<DefaultWork> defaults;
+  const auto add = [&](const TuningWork& work) {
+    const auto is_decided = [&](const TuningEntry& entry) { return entry.work.key == work.key; };
+    const auto is_there = [&](const DefaultWork& other) { return other.work.key == work.key; };
+    if (std::any_of(entries.begin(), entries.end(), is_decided)) return;
+    if (std::any_of(defaults.begin(), defaults.end(), is_there)) return;
+    const AdjacencyShape shape = graph.ShapeOf(work.adjacency);
+    defaults.push_back({work, ReductionOrderOf(*parts_.registry, parts_.kind, shape, work.key, std::nullopt)});
+  };
+  for (const TuningWork& work : graph.tuning().Works()) add(work);
+  const auto kept = kept_defaults_.find({graph.parts().name, graph.parts().version});
+  if (kept != kept_defaults_.end()) {
+    for (const DefaultWork& former : kept->second) add(former.work);
+  }
+  const bool standard =
+      std::all_of(defaults.begin(), defaults.end(), [](const DefaultWork& work) { return work.reduction_order == 0; });
+  // All kernels of the CPU add in one order, which the graph's own revision names.
+  if (parts_.kind == DeviceKind::kCpu && standard) defaults.clear();
+  return defaults;
+}
+
+void TuningKeeper::KeepDefaults(const PreparedGraph& graph) {
+  const Version version{graph.parts().name, graph.parts().version};
+  MutexLock lock(&mutex_);
+  if (parts_.read_only || !attached_.contains(version)) return;
+  const std::vector<TuningEntry> entries = graph.tuning().Decided();
+  // Work comes, and leaves only by a decision: as many are the same.
+  if (DefaultsOf(graph, entries).size() == kept_defaults_[version].size()) return;
+  const Status written = Write(graph, entries);
+  if (written.ok()) return;
+  parts_.logger->Log(LogLevel::kWarning,
+                     "orders of defaults not kept: a later build cannot tell whether it changes them",
+                     {{"graph", graph.parts().name}, {"error", std::string(written.message())}});
+}
+
+bool TuningKeeper::CompareDefaults(const PreparedGraph& graph, std::vector<DefaultWork>* defaults) const {
+  bool changed = false;
+  for (DefaultWork& former : *defaults) {
+    const AdjacencyShape shape = graph.ShapeOf(former.work.adjacency);
+    const int64_t now = ReductionOrderOf(*parts_.registry, parts_.kind, shape, former.work.key, std::nullopt);
+    if (now == former.reduction_order) continue;
+    changed = true;
+    former.reduction_order = now;
+    parts_.logger->Log(LogLevel::kWarning, "the default adds in another order: the graph gets a new numerics revision",
+                       {{"graph", graph.parts().name}, {"work", Describe(former.work.key)}});
+    TuningEntry entry{former.work, TuningTable::ResetRecord(former.work.key)};
+    entry.record.note =
+        "the default of the build that served before added in another order; this build's serves under the numerics "
+        "revision of its own order";
+    graph.tuning().Restore(entry);
+  }
+  return changed;
+}
+
+Status TuningKeeper::Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) {
+  TuningDocument document{graph.parts().name, graph.parts().version, parts_.device, {}, DefaultsOf(graph, entries)};
   for (const TuningEntry& entry : entries) document.records.push_back(Keep(*parts_.registry, parts_.kind, entry));
   const std::string text = EncodeTuningDocument(document);
   if (text.size() > static_cast<size_t>(state::internal::kMaxDocumentBytes)) {
@@ -47,13 +103,15 @@ Status TuningKeeper::Write(const PreparedGraph& graph, const std::vector<TuningE
         absl::StrCat("the tuning decisions of this graph take ", text.size(), " bytes and may take ",
                      state::internal::kMaxDocumentBytes, "; reset some of them"));
   }
-  return parts_.directory->PutDocument(IdOf(graph), TuningDocumentName(parts_.device), text);
+  VICINAL_RETURN_IF_ERROR(parts_.directory->PutDocument(IdOf(graph), TuningDocumentName(parts_.device), text));
+  kept_defaults_[{graph.parts().name, graph.parts().version}] = std::move(document.defaults);
+  return OkStatus();
 }
 
 Status TuningKeeper::Attach(const PreparedGraph& graph) {
   MutexLock lock(&mutex_);
   const std::vector<TuningEntry> entries = graph.tuning().Decided();
-  if (!entries.empty()) VICINAL_RETURN_IF_ERROR(Write(graph, entries));
+  if (!entries.empty() || !DefaultsOf(graph, entries).empty()) VICINAL_RETURN_IF_ERROR(Write(graph, entries));
   attached_.emplace(graph.parts().name, graph.parts().version);
   return OkStatus();
 }
@@ -61,6 +119,7 @@ Status TuningKeeper::Attach(const PreparedGraph& graph) {
 void TuningKeeper::Detach(const std::string& graph, int64_t version) {
   MutexLock lock(&mutex_);
   attached_.erase({graph, version});
+  kept_defaults_.erase({graph, version});
   seen_.erase({graph, version});
 }
 
@@ -175,7 +234,7 @@ void TuningKeeper::Restore(const PreparedGraph& graph) {
     }
     return document;
   };
-  const StatusOr<TuningDocument> document = parse();
+  StatusOr<TuningDocument> document = parse();
   if (!document.ok()) {
     LogDropped(graph, document.status());
     const bool damaged = document.status().code() == StatusCode::kDataLoss;
@@ -184,11 +243,13 @@ void TuningKeeper::Restore(const PreparedGraph& graph) {
   }
   if (document->device != parts_.device) return;  // the names of two devices' documents are equal, for once
   const int64_t dropped = Adopt(graph, *document);
+  const bool changed = CompareDefaults(graph, &document->defaults);
+  kept_defaults_[{id.name, id.version}] = std::move(document->defaults);
   parts_.logger->Log(
       LogLevel::kInfo, "tuning restored",
       {{"graph", id.name}, {"records", absl::StrCat(document->records.size())}, {"dropped", absl::StrCat(dropped)}});
   if (parts_.on_restore) parts_.on_restore(graph);
-  if (dropped == 0 || parts_.read_only) return;
+  if ((dropped == 0 && !changed) || parts_.read_only) return;
   // From now on the new revisions count: an older build that comes back must not return to those of the dropped ones.
   const Status written = Write(graph, graph.tuning().Decided());
   if (!written.ok()) LogDropped(graph, written);

@@ -58,6 +58,10 @@ class TuningKeeper {
   // the numerics revision of its own order.
   void Restore(const PreparedGraph& graph);
 
+  // Remembers in which order plans add that use defaults, so that a build whose defaults add in another one can tell.
+  // Writes if that has changed since the last time; an error is logged, and the next call tries again.
+  void KeepDefaults(const PreparedGraph& graph);
+
   // `configuration` was quarantined: where it was chosen the default serves, durably, under the numerics revision of
   // its own order. Returns whether new plans get another setting.
   bool Withdraw(const PreparedGraph& graph, const std::string& configuration);
@@ -73,7 +77,12 @@ class TuningKeeper {
  private:
   using Version = std::pair<std::string, int64_t>;
 
-  Status Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) const;
+  Status Write(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) VICINAL_REQUIRES(mutex_);
+  // The work that plans of `graph` know, or knew before the start, and that is not among `entries`.
+  std::vector<DefaultWork> DefaultsOf(const PreparedGraph& graph, const std::vector<TuningEntry>& entries) const
+      VICINAL_REQUIRES(mutex_);
+  // Tells of those that this build adds in another order, and takes this build's. Returns whether there are any.
+  bool CompareDefaults(const PreparedGraph& graph, std::vector<DefaultWork>* defaults) const;
   bool ChangesBits(const PreparedGraph& graph, const TuningChange& change) const;
   // The entry for this build and device.
   StatusOr<TuningEntry> UsableHere(const PreparedGraph& graph, const KeptRecord& kept) const;
@@ -85,6 +94,7 @@ class TuningKeeper {
   // Held while a document is written and its decisions are applied: their order is the same on disk and in memory.
   Mutex mutex_;
   std::set<Version> attached_ VICINAL_GUARDED_BY(mutex_);
+  std::map<Version, std::vector<DefaultWork>> kept_defaults_ VICINAL_GUARDED_BY(mutex_);  // as in the document
   std::map<Version, std::string> seen_ VICINAL_GUARDED_BY(mutex_);  // documents that Refresh has read
 };
 

@@ -5,6 +5,7 @@
 #include "engine/prepared/prepared_graph.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "engine/base/check.h"
 #include "engine/graph/edge_features.h"
@@ -276,8 +277,8 @@ bool PreparedGraph::Holds(const AdjacencySpec& spec, std::string_view kernel, st
 
 AdjacencyLayoutRef PreparedGraph::FindLayout(const LayoutKey& key) const {
   MutexLock lock(&mutex_);
-  for (const auto& [known, layout] : layouts_) {
-    if (known == key) return layout;
+  for (const KeptLayout& kept : layouts_) {
+    if (kept.key == key) return kept.layout;
   }
   return nullptr;
 }
@@ -290,24 +291,41 @@ StatusOr<AdjacencyLayoutRef> PreparedGraph::Layout(const AdjacencySpec& spec, st
   MutexLock derive_lock(&derive_mutex_);
   if (auto found = FindLayout(key)) return found;
   LayoutSource source(adjacency->view(), parts_.blocks, *device_);
+  const auto begin = std::chrono::steady_clock::now();
   VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, make(source));
   VICINAL_CHECK(layout != nullptr);
-  KeepLayout(std::move(key), layout);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  KeepLayout({std::move(key), layout, seconds.count()});
   return layout;
 }
 
-void PreparedGraph::KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const {
-  std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> dropped;  // freed without the lock
+std::vector<PreparedGraph::KeptLayout> PreparedGraph::Layouts() const {
   MutexLock lock(&mutex_);
-  for (size_t i = 0; i < layouts_.size() && layouts_.size() >= kMaxLayouts;) {
-    if (layouts_[i].second.use_count() > 1) {
-      ++i;
-      continue;
+  return layouts_;
+}
+
+void PreparedGraph::NotifyOfLayouts(std::function<void()> made) const {
+  MutexLock lock(&mutex_);
+  layout_made_ = std::move(made);
+}
+
+void PreparedGraph::KeepLayout(KeptLayout made) const {
+  std::vector<KeptLayout> dropped;  // freed without the lock
+  std::function<void()> notify;
+  {
+    MutexLock lock(&mutex_);
+    for (size_t i = 0; i < layouts_.size() && layouts_.size() >= kMaxLayouts;) {
+      if (layouts_[i].layout.use_count() > 1) {
+        ++i;
+        continue;
+      }
+      dropped.push_back(std::move(layouts_[i]));
+      layouts_.erase(layouts_.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    dropped.push_back(std::move(layouts_[i]));
-    layouts_.erase(layouts_.begin() + static_cast<std::ptrdiff_t>(i));
+    layouts_.push_back(std::move(made));
+    notify = layout_made_;
   }
-  layouts_.emplace_back(std::move(key), std::move(layout));
+  if (notify) notify();
 }
 
 std::shared_ptr<const DeviceVector> PreparedGraph::FindDegreeScale(SelfLoops canonical) const {
@@ -383,7 +401,7 @@ int64_t PreparedGraph::device_bytes() const {
   int64_t bytes = 0;
   MutexLock lock(&mutex_);
   for (const auto& [spec, adjacency] : adjacencies_) bytes += adjacency->size_bytes();
-  for (const auto& [key, layout] : layouts_) bytes += layout->size_bytes();
+  for (const KeptLayout& kept : layouts_) bytes += kept.layout->size_bytes();
   for (const auto& [loops, scale] : degree_scales_) bytes += scale->size_bytes();
   if (edge_features_ != nullptr) bytes += edge_features_->size_bytes();
   if (mean_edge_features_ != nullptr) bytes += mean_edge_features_->size_bytes();

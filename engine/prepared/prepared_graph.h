@@ -187,6 +187,24 @@ class PreparedGraph {
   static constexpr size_t kMaxLayouts = 16;
   StatusOr<AdjacencyLayoutRef> Layout(const AdjacencySpec& spec, std::string_view kernel, std::string_view name,
                                       const LayoutMaker& make) const;
+  // What a layout is of: an adjacency, a kernel, and the kernel's name for it.
+  struct LayoutKey {
+    AdjacencySpec spec;  // canonical
+    std::string kernel;
+    std::string name;
+
+    friend bool operator==(const LayoutKey&, const LayoutKey&) = default;
+  };
+  struct KeptLayout {
+    LayoutKey key;
+    AdjacencyLayoutRef layout;
+    double make_seconds = 0.0;  // that `make` took, with the copies between host and device
+  };
+  // The layouts that are kept now.
+  std::vector<KeptLayout> Layouts() const;
+  // From now on `made` is called after each layout that is made, on the thread that made it; it must not wait for a
+  // layout. Replaces an earlier function.
+  void NotifyOfLayouts(std::function<void()> made) const;
 
   // Current bytes: CSR, permutation, features of edges, and everything derived.
   int64_t size_bytes() const;
@@ -205,20 +223,12 @@ class PreparedGraph {
   TuningTable& tuning() const { return tuning_; }
 
  private:
-  struct LayoutKey {
-    AdjacencySpec spec;  // canonical
-    std::string kernel;
-    std::string name;
-
-    friend bool operator==(const LayoutKey&, const LayoutKey&) = default;
-  };
-
   LayoutKey KeyOf(const AdjacencySpec& spec, std::string_view kernel, std::string_view name) const {
     return {CanonicalSpec(spec, weighted()), std::string(kernel), std::string(name)};
   }
   std::shared_ptr<const DeviceCsr> FindAdjacency(const AdjacencySpec& canonical) const;
   AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
-  void KeepLayout(LayoutKey key, AdjacencyLayoutRef layout) const;
+  void KeepLayout(KeptLayout made) const;
   std::shared_ptr<const DeviceVector> FindDegreeScale(SelfLoops canonical) const;
   int64_t own_bytes() const;  // of parts_
 
@@ -229,7 +239,8 @@ class PreparedGraph {
   mutable Mutex mutex_;
   mutable std::vector<std::pair<AdjacencySpec, std::shared_ptr<const DeviceCsr>>> adjacencies_
       VICINAL_GUARDED_BY(mutex_);
-  mutable std::vector<std::pair<LayoutKey, AdjacencyLayoutRef>> layouts_ VICINAL_GUARDED_BY(mutex_);
+  mutable std::vector<KeptLayout> layouts_ VICINAL_GUARDED_BY(mutex_);
+  mutable std::function<void()> layout_made_ VICINAL_GUARDED_BY(mutex_);
   mutable std::vector<std::pair<SelfLoops, std::shared_ptr<const DeviceVector>>> degree_scales_
       VICINAL_GUARDED_BY(mutex_);
   mutable std::shared_ptr<const DeviceVector> edge_features_ VICINAL_GUARDED_BY(mutex_);  // null on the CPU

@@ -10,6 +10,7 @@ namespace {
 
 constexpr char kDirectory[] = "/documents";
 constexpr char kJson[] = ".json";
+constexpr std::string_view kTuning = "tuning-", kLayouts = "layouts-";
 
 std::string PathIn(const std::string& version, const std::string& name) {
   return version + kDirectory + "/" + name + kJson;
@@ -18,12 +19,15 @@ std::string PathIn(const std::string& version, const std::string& name) {
 }  // namespace
 
 bool IsDocumentName(std::string_view name) {
-  constexpr std::string_view kPrefix = "tuning-";
-  return name.size() == kPrefix.size() + 8 && name.substr(0, kPrefix.size()) == kPrefix &&
-         name.find_first_not_of("0123456789abcdef", kPrefix.size()) == std::string_view::npos;
+  for (const std::string_view prefix : {kTuning, kLayouts}) {
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + 8) continue;
+    return name.find_first_not_of("0123456789abcdef", prefix.size()) == std::string_view::npos;
+  }
+  return false;
 }
 
-std::string TuningDocumentName(std::string_view device) { return "tuning-" + CrcText(Crc32c(device)); }
+std::string TuningDocumentName(std::string_view device) { return std::string(kTuning) + CrcText(Crc32c(device)); }
+std::string LayoutsDocumentName(std::string_view device) { return std::string(kLayouts) + CrcText(Crc32c(device)); }
 
 StatusOr<std::string> StateDirectory::GetDocument(const VersionId& id, const std::string& name) const {
   VICINAL_CHECK(IsDocumentName(name));

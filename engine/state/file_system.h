@@ -81,6 +81,8 @@ class ReadableFile {
   virtual void Prefetch(int64_t offset, int64_t bytes) const = 0;
   // Whether the byte can be read without waiting for the disk. False if nobody knows.
   virtual bool IsInMemory(int64_t offset) const = 0;
+  // A hint that later reads should come from the disk, not from memory: to measure what they take.
+  virtual void DropFromMemory() const {}
 
   const std::string& path() const { return path_; }
 

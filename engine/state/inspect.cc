@@ -15,6 +15,8 @@
 namespace vicinal::state {
 namespace {
 
+using OnFile = std::function<void(const FileVerdict& verdict)>;
+
 StatusOr<std::unique_ptr<StateDirectory>> OpenToInspect(FileSystem& files) {
   StateDirectory::Options options;
   options.inspect = true;
@@ -58,17 +60,28 @@ bool IsGone(const FileSystem& files, const std::string& path) {
   return files.Stat(path + "/" + kManifestName).status().code() == StatusCode::kNotFound;
 }
 
+// Whether a document is of that graph version.
+Status CheckOwner(const VersionId& graph, const std::string& path, const nlohmann::json& json) {
+  VICINAL_ASSIGN_OR_RETURN(const std::string named, internal::StringMember(path, json, "graph"));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t version,
+                           internal::IntegerMember(path, json, "version", 1, std::numeric_limits<int64_t>::max()));
+  if (named == graph.name && version == graph.version) return OkStatus();
+  return Damaged(path, "it is of graph '" + named + "' version " + std::to_string(version));
+}
+
+// Whether a server has written another document, or removed it, since `text` was read.
+bool IsReplaced(const StateDirectory& directory, const VersionId& graph, const std::string& name,
+                std::string_view text) {
+  const auto now = directory.GetDocument(graph, name);
+  return !now.ok() || *now != text;
+}
+
 // Of tuning decisions: whole, of this graph version, and of the device that its name says. What the records mean is the
 // engine's; a server that reads one which it does not understand measures that work again.
 Status CheckTuning(const VersionId& graph, const std::string& path, const std::string& name, std::string_view text) {
   VICINAL_ASSIGN_OR_RETURN(const nlohmann::json json, internal::UnsealJson(path, text));
   VICINAL_RETURN_IF_ERROR(internal::CheckMajor(path, json, kTuningMajor));
-  VICINAL_ASSIGN_OR_RETURN(const std::string named, internal::StringMember(path, json, "graph"));
-  VICINAL_ASSIGN_OR_RETURN(const int64_t version,
-                           internal::IntegerMember(path, json, "version", 1, std::numeric_limits<int64_t>::max()));
-  if (named != graph.name || version != graph.version) {
-    return Damaged(path, "it is of graph '" + named + "' version " + std::to_string(version));
-  }
+  VICINAL_RETURN_IF_ERROR(CheckOwner(graph, path, json));
   VICINAL_ASSIGN_OR_RETURN(const std::string device, internal::StringMember(path, json, "device"));
   if (name != TuningDocumentName(device)) return Damaged(path, "it is of the device '" + device + "'");
   const auto records = json.find("records");
@@ -82,9 +95,30 @@ Status CheckTuning(const VersionId& graph, const std::string& path, const std::s
   return OkStatus();
 }
 
+// The list of stored layouts: whole, of this graph version and device; and every file that it lists.
+void CheckLayouts(const StateDirectory& directory, const VersionId& graph, const std::string& path,
+                  const std::string& name, std::string_view text, const OnFile& on_file) {
+  const std::string file = path + "/documents/" + name + ".json";
+  const auto listed = [&]() -> StatusOr<std::vector<ManifestFile>> {
+    VICINAL_ASSIGN_OR_RETURN(const nlohmann::json json, internal::UnsealJson(file, text));
+    VICINAL_RETURN_IF_ERROR(internal::CheckMajor(file, json, kLayoutsMajor));
+    VICINAL_RETURN_IF_ERROR(CheckOwner(graph, file, json));
+    VICINAL_ASSIGN_OR_RETURN(const std::string device, internal::StringMember(file, json, "device"));
+    if (name != LayoutsDocumentName(device)) return Damaged(file, "it is of the device '" + device + "'");
+    return LayoutFilesIn(file, text);
+  }();
+  on_file({file, static_cast<int64_t>(text.size()), listed.status()});
+  for (const ManifestFile& layout : listed.value_or(std::vector<ManifestFile>())) {
+    const auto reader = directory.OpenLayoutFile(graph, layout);
+    if (reader.status().code() == StatusCode::kNotFound && IsReplaced(directory, graph, name, text)) return;
+    on_file(
+        {path + "/layouts/" + layout.name, layout.summary.bytes, reader.ok() ? (*reader)->Verify() : reader.status()});
+  }
+}
+
 // The documents beside a graph version. One that is replaced meanwhile is the old one or the new one.
 void CheckDocuments(const FileSystem& files, const StateDirectory& directory, const VersionId& graph,
-                    const std::string& path, const std::function<void(const FileVerdict& verdict)>& on_file) {
+                    const std::string& path, const OnFile& on_file) {
   const std::string documents = Join(path, "documents");
   const auto entries = files.List(documents);
   if (entries.status().code() == StatusCode::kNotFound) return;
@@ -97,12 +131,16 @@ void CheckDocuments(const FileSystem& files, const StateDirectory& directory, co
     const std::string file = Join(documents, entry.name);
     const auto text = directory.GetDocument(graph, name);
     if (text.status().code() == StatusCode::kNotFound) continue;
-    on_file(VerdictOf(files, file, text.ok() ? CheckTuning(graph, file, name, *text) : text.status()));
+    if (text.ok() && name.starts_with("layouts-")) {
+      CheckLayouts(directory, graph, path, name, *text, on_file);
+    } else {
+      on_file(VerdictOf(files, file, text.ok() ? CheckTuning(graph, file, name, *text) : text.status()));
+    }
   }
 }
 
 Status CheckVersion(const FileSystem& files, const StateDirectory& directory, const Manifest& manifest,
-                    const std::function<void(const FileVerdict& verdict)>& on_file) {
+                    const OnFile& on_file) {
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(manifest.id));
   on_file(VerdictOf(files, Join(path, kManifestName), OkStatus()));
   for (const ManifestFile& file : manifest.files) {
@@ -148,6 +186,10 @@ StatusOr<Inventory> TakeInventory(FileSystem& files) {
     if (const auto stat = files.Stat(Join(path, kManifestName)); stat.ok()) info.publish_time = stat->modify_time;
     Count(files, Join(path, kManifestName), &info);
     for (const ManifestFile& file : manifest.files) Count(files, Join(path, file.name), &info);
+    const std::string layouts = Join(path, "layouts");
+    for (const DirectoryEntry& entry : files.List(layouts).value_or(std::vector<DirectoryEntry>())) {
+      if (entry.kind == FileKind::kFile) Count(files, Join(layouts, entry.name), &info);
+    }
     inventory.versions.push_back(std::move(info));
   }
   MarkReplaced(&inventory.versions);
@@ -189,7 +231,7 @@ Status CheckFiles(FileSystem& files, const std::function<void(const FileVerdict&
   on_file(VerdictOf(files, "FORMAT", OkStatus()));  // else it would not be open
   on_file(VerdictOf(files, "INCARNATION", directory->CheckIncarnation()));
   on_file(VerdictOf(files, "VERSIONS", directory->CheckReservations()));
-  if (files.Stat("LOST").ok()) on_file(VerdictOf(files, "LOST", directory->Lost().status()));
+  if (files.Stat("LOST").ok()) on_file(VerdictOf(files, "LOST", directory->CheckLost()));
   VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> marks_files, KernelMarksFiles(files));
   for (const std::string& file : marks_files) on_file(VerdictOf(files, file, ReadKernelMarks(files, file).status()));
   VICINAL_ASSIGN_OR_RETURN(const Listing listing, directory->List());

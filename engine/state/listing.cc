@@ -168,6 +168,11 @@ int64_t StateDirectory::DiskBytes(const Manifest& manifest) const {
     const auto info = path.ok() ? files_->Stat(Join(*path, file.name)) : path.status();
     if (info.ok()) bytes += info->disk_bytes;
   }
+  if (manifest.id.store != Store::kGraphs || !path.ok()) return bytes;
+  for (const DirectoryEntry& entry : files_->List(*path + "/layouts").value_or(std::vector<DirectoryEntry>())) {
+    const auto info = files_->Stat(*path + "/layouts/" + entry.name);
+    if (entry.kind == FileKind::kFile && info.ok()) bytes += info->disk_bytes;
+  }
   return bytes;
 }
 
@@ -192,7 +197,7 @@ StatusOr<std::unique_ptr<SectionFileReader>> StateDirectory::OpenFile(const Mani
   for (const ManifestFile& file : manifest.files) {
     if (file.name != name) continue;
     VICINAL_ASSIGN_OR_RETURN(auto reader, SectionFileReader::Open(*files_, path + "/" + name));
-    if (reader->summary() == file.summary) return reader;
+    if (IsListed(reader->summary(), file.summary)) return reader;
     return Damaged(path + "/" + name, "it is another file than the manifest's");
   }
   return NotFound("file", name, "the manifest of " + Describe(manifest.id) + " does not list it");
@@ -255,6 +260,7 @@ StatusOr<SweepReport> StateDirectory::Sweep(std::chrono::seconds grace) {
       std::set<std::string> keep = {kManifestName};
       for (const ManifestFile& file : manifest->files) keep.insert(file.name);
       DeleteFiles(path, keep, &report);
+      if (id.store == Store::kGraphs) SweepLayouts(path, since, &report);
     } else if (!HasManifest(path) && manifest.status().code() == StatusCode::kNotFound) {
       // Never what is damaged: it may be of use to somebody. Never where a Remove could not be made durable: the
       // manifest could come back without its files.

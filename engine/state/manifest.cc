@@ -43,6 +43,10 @@ StatusOr<ManifestFile> ParseFile(const std::string& path, const Json& json) {
   VICINAL_ASSIGN_OR_RETURN(const int64_t checksum,
                            internal::IntegerMember(path, json, "checksum", 0, std::numeric_limits<uint32_t>::max()));
   file.summary.checksum = static_cast<uint32_t>(checksum);
+  if (!json.contains("identity")) return file;  // the first builds wrote none
+  VICINAL_ASSIGN_OR_RETURN(const int64_t identity,
+                           internal::IntegerMember(path, json, "identity", 0, std::numeric_limits<uint32_t>::max()));
+  file.summary.checksum = static_cast<uint32_t>(identity);
   return file;
 }
 
@@ -62,7 +66,11 @@ StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
   if (!metadata.is_object()) return InvalidArgument("BAD_METADATA", "", "the metadata of a manifest is not an object");
   Json files = Json::array();
   for (const ManifestFile& file : manifest.files) {
-    files.push_back({{"name", file.name}, {"bytes", file.summary.bytes}, {"checksum", file.summary.checksum}});
+    // The first builds compare `checksum` with what they compute of every file.
+    files.push_back({{"name", file.name},
+                     {"bytes", file.summary.bytes},
+                     {"checksum", kChecksumOfAll},
+                     {"identity", file.summary.checksum}});
   }
   Json json = {{"major", kFormatMajor},
                {"minor", kFormatMinor},

@@ -103,6 +103,7 @@ class PosixReadableFile final : public ReadableFile {
     const iovec to = {&byte, 1};
     return preadv2(fd_.get(), &to, 1, offset, RWF_NOWAIT) == 1;
   }
+  void DropFromMemory() const override { posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
  private:
   const Descriptor fd_;

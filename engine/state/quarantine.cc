@@ -20,7 +20,7 @@ namespace vicinal::state {
 namespace {
 
 using Json = nlohmann::json;
-constexpr char kLost[] = "LOST";
+constexpr char kLost[] = "LOST", kQuarantine[] = "quarantine", kReason[] = "REASON.json";
 // So that the document stays far below kMaxDocumentBytes. Those that were lost first are forgotten then.
 constexpr size_t kMaxLost = 10'000;
 constexpr size_t kMaxReasonBytes = 500;
@@ -69,6 +69,39 @@ bool Covers(const VersionId& id, const VersionId& earlier) {
 }  // namespace
 
 StatusOr<std::vector<LostVersion>> StateDirectory::Lost() const {
+  auto lost = ReadLost();
+  return lost.status().code() == StatusCode::kDataLoss ? LostByReasons() : lost;
+}
+
+Status StateDirectory::CheckLost() const { return ReadLost().status(); }
+
+StatusOr<std::vector<LostVersion>> StateDirectory::LostByReasons() const {
+  std::vector<LostVersion> all;
+  const auto entries = files_->List(kQuarantine);
+  if (entries.status().code() == StatusCode::kNotFound) return all;
+  if (!entries.ok()) return entries.status();
+  for (const DirectoryEntry& entry : *entries) {
+    if (entry.kind != FileKind::kDirectory) continue;
+    const std::string path = Join(Join(kQuarantine, entry.name), kReason);
+    const auto text = ReadSmallFile(*files_, path, internal::kMaxDocumentBytes);
+    const auto json = text.ok() ? internal::UnsealJson(path, *text) : text.status();
+    // The first builds wrote reasons for people only.
+    auto lost = json.ok() && json->contains("lost") ? FromJson((*json)["lost"]) : NotFound("lost version", path, "");
+    if (!lost.ok()) continue;
+    lost->quarantine = ParentOf(path);
+    const auto replaces = [](const VersionId& id, const VersionId& earlier) {
+      return Covers(id, earlier) && (id.store != earlier.store || id.version > earlier.version);
+    };
+    const bool told =
+        std::any_of(all.begin(), all.end(), [&](const LostVersion& other) { return replaces(other.id, lost->id); });
+    if (told) continue;
+    std::erase_if(all, [&](const LostVersion& earlier) { return replaces(lost->id, earlier.id); });
+    all.push_back(*std::move(lost));
+  }
+  return all;
+}
+
+StatusOr<std::vector<LostVersion>> StateDirectory::ReadLost() const {
   const auto text = ReadSmallFile(*files_, kLost, internal::kMaxDocumentBytes);
   if (text.status().code() == StatusCode::kNotFound) return std::vector<LostVersion>();
   if (!text.ok()) return text.status();
@@ -91,7 +124,6 @@ Status StateDirectory::WriteLost(const std::vector<LostVersion>& lost) {
 
 Status StateDirectory::AddLost(LostVersion added) {
   StatusOr<std::vector<LostVersion>> lost = Lost();
-  if (lost.status().code() == StatusCode::kDataLoss) lost = std::vector<LostVersion>();  // begin again
   if (!lost.ok()) return lost.status();
   std::erase_if(*lost, [&](const LostVersion& earlier) { return Covers(added.id, earlier.id); });
   if (lost->size() >= kMaxLost) lost->erase(lost->begin());
@@ -104,27 +136,29 @@ Status StateDirectory::ForgetLost(const std::function<bool(const VersionId& id)>
   Status none = NotFound("lost version", kLost, "none of these was lost");
   MutexLock lock(&mutex_);
   StatusOr<std::vector<LostVersion>> lost = Lost();
-  if (lost.status().code() == StatusCode::kDataLoss) return none;
   if (!lost.ok()) return lost.status();
   const size_t forgotten = std::erase_if(*lost, [&](const LostVersion& version) { return is_forgotten(version.id); });
-  return forgotten == 0 ? none : WriteLost(*lost);
+  if (forgotten > 0) return WriteLost(*lost);
+  if (CheckLost().code() == StatusCode::kDataLoss) VICINAL_RETURN_IF_ERROR(WriteLost(*lost));
+  return none;
 }
 
 StatusOr<std::string> StateDirectory::Quarantine(const VersionId& id, const Status& reason) {
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
-  const std::string target = "quarantine/" + std::string(ToString(id.store)) + "-" + std::to_string(id.version) + "-" +
-                             MakeUuid().substr(0, 8);
-  const Json why = {{"path", path}, {"version", Describe(id)}, {"reason", reason.ToString()}};
+  const std::string target = std::string(kQuarantine) + "/" + std::string(ToString(id.store)) + "-" +
+                             std::to_string(id.version) + "-" + MakeUuid().substr(0, 8);
+  LostVersion lost{id, std::string(reason.message().substr(0, kMaxReasonBytes)), target};
+  const Json why = {{"path", path}, {"version", Describe(id)}, {"reason", reason.ToString()}, {"lost", ToJson(lost)}};
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(files_->Stat(path).status());
-  const Status made = files_->MakeDirectory("quarantine");
+  const Status made = files_->MakeDirectory(kQuarantine);
   if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
   VICINAL_RETURN_IF_ERROR(files_->MakeDirectory(target));
-  VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, target + "/REASON.json", internal::SealJson(why)));
-  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory("quarantine"));
+  VICINAL_RETURN_IF_ERROR(ReplaceFile(*files_, Join(target, kReason), internal::SealJson(why)));
+  VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(kQuarantine));
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(""));
-  VICINAL_RETURN_IF_ERROR(AddLost({id, std::string(reason.message().substr(0, kMaxReasonBytes)), target}));
+  VICINAL_RETURN_IF_ERROR(AddLost(std::move(lost)));
   VICINAL_RETURN_IF_ERROR(files_->Rename(path, target + "/data"));
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(target));
   VICINAL_RETURN_IF_ERROR(files_->SyncDirectory(ParentOf(path)));

@@ -50,10 +50,16 @@ struct Section {
 // (but for 1 in 2^32).
 struct FileSummary {
   int64_t bytes = 0;
-  uint32_t checksum = 0;  // the header's
+  uint32_t checksum = 0;  // the header's, which it ends in
 
   friend bool operator==(const FileSummary&, const FileSummary&) = default;
 };
+// The checksum of any header with its own checksum at its end: what the first builds wrote of every file.
+inline constexpr uint32_t kChecksumOfAll = 0x48674BC7;
+// Whether a file is the one that was listed: also where nothing but its size is known.
+inline bool IsListed(const FileSummary& file, const FileSummary& listed) {
+  return file.bytes == listed.bytes && (file.checksum == listed.checksum || listed.checksum == kChecksumOfAll);
+}
 
 // Writes one file. One thread at a time. Destroying it unfinished leaves a file that no reader accepts.
 class SectionFileWriter {
@@ -100,6 +106,8 @@ class SectionFileReader {
   // Brings the contents into the page cache, in the order of the file, on this thread alone: that is how a disk is
   // fastest. Skips what is there, ends early once `stop` is true, and tells no errors: who reads will see them.
   void WarmUp(const std::function<bool()>& stop) const;
+  // A hint that the next read should come from the disk.
+  void DropFromMemory() const { file_->DropFromMemory(); }
   // A hint that the section will be read soon: starts reading it, or the first part of a long one, and returns.
   void Prefetch(const Section& section) const;
   const FileSummary& summary() const { return summary_; }

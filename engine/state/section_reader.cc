@@ -68,8 +68,9 @@ StatusOr<std::unique_ptr<SectionFileReader>> SectionFileReader::Open(const FileS
     return Damaged(path, "the checksum of the checksum table at offset " + std::to_string(header.table_offset) +
                              " is " + CrcText(checksum) + ", " + CrcText(header.table_checksum) + " expected");
   }
-  return std::unique_ptr<SectionFileReader>(new SectionFileReader(std::move(file), std::move(header.sections),
-                                                                  std::move(checksums), {file_bytes, Crc32c(text)}));
+  return std::unique_ptr<SectionFileReader>(
+      new SectionFileReader(std::move(file), std::move(header.sections), std::move(checksums),
+                            {file_bytes, Crc32c(std::string_view(text).substr(0, text.size() - sizeof(uint32_t)))}));
 }
 
 void SectionFileReader::Prefetch(const Section& section) const {

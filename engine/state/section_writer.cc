@@ -59,7 +59,7 @@ Status SectionFileWriter::Finish() {
   VICINAL_RETURN_IF_ERROR(file_->WriteAt(0, text));
   VICINAL_RETURN_IF_ERROR(file_->Sync());
   summary_.bytes = header.file_bytes;
-  summary_.checksum = Crc32c(text);
+  summary_.checksum = Crc32c(std::string_view(text).substr(0, text.size() - sizeof(uint32_t)));
   finished_ = true;
   return OkStatus();
 }

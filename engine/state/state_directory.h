@@ -74,6 +74,11 @@ bool IsDocumentName(std::string_view name);
 // The name of the document with the tuning decisions for one kind of device, and the major format of such a document.
 std::string TuningDocumentName(std::string_view device);
 inline constexpr int64_t kTuningMajor = 1;
+// The same of the document that lists the stored layouts for one kind of device, and the files that such a text lists:
+// DATA_LOSS naming `path`, FAILED_PRECONDITION for a newer major format.
+std::string LayoutsDocumentName(std::string_view device);
+inline constexpr int64_t kLayoutsMajor = 1;
+StatusOr<std::vector<ManifestFile>> LayoutFilesIn(const std::string& path, std::string_view text);
 
 // Thread-safe.
 class StateDirectory {
@@ -132,7 +137,8 @@ class StateDirectory {
   StatusOr<std::set<VersionId>> ListPublished() const;
   // NOT_FOUND: it is not published. DATA_LOSS.
   StatusOr<Manifest> GetManifest(const VersionId& id) const;
-  // Bytes that its data files take on disk, without their holes; what cannot be looked at counts nothing.
+  // Bytes that its data files, and those of its layouts, take on disk, without their holes; what cannot be looked at
+  // counts nothing.
   int64_t DiskBytes(const Manifest& manifest) const;
   // The incarnation as it is on disk now. NOT_FOUND, DATA_LOSS.
   StatusOr<std::string> ReadIncarnationNow() const;
@@ -142,12 +148,23 @@ class StateDirectory {
   StatusOr<std::unique_ptr<SectionFileReader>> OpenFile(const Manifest& manifest, const std::string& name) const;
 
   // Documents beside a version: small, replaced as a whole, and not part of its manifest. They go with the version.
-  // `name` matches tuning-[0-9a-f]{8}: a sweep deletes no file that others put there.
+  // `name` matches (tuning|layouts)-[0-9a-f]{8}: a sweep deletes no file that others put there.
   StatusOr<std::string> GetDocument(const VersionId& id, const std::string& name) const;
   // Durable when it returns OK; after an error a crash may leave the former document or this one. The version need not
   // be published yet, but begun (NOT_FOUND).
   Status PutDocument(const VersionId& id, const std::string& name, std::string_view text);
   Status DropDocument(const VersionId& id, const std::string& name);
+
+  // Files of layouts, in the directory layouts/ of a graph version. They go with the version, and a sweep deletes those
+  // that no layouts document lists. `name` is a data file's (IsDataFileName).
+  // Begins such a file, in place of one of that name, which no document may list. NOT_FOUND: the version is not there.
+  StatusOr<std::unique_ptr<SectionFileWriter>> CreateLayoutFile(const VersionId& graph, const std::string& name,
+                                                                std::vector<SectionSpec> sections);
+  // Makes the names of finished files durable: before a document lists them.
+  Status SyncLayoutFiles(const VersionId& graph);
+  Status DropLayoutFile(const VersionId& graph, const std::string& name);
+  // DATA_LOSS unless it is the file that is listed. NOT_FOUND.
+  StatusOr<std::unique_ptr<SectionFileReader>> OpenLayoutFile(const VersionId& graph, const ManifestFile& file) const;
 
   // Names of graphs, the most recently used first: what to load first after a start. Advice only, so a crash may leave
   // the former list. NOT_FOUND, DATA_LOSS.
@@ -157,9 +174,11 @@ class StateDirectory {
   // Moves a version, with the feature sets of a graph version, to quarantine/, beside a file with the reason, and keeps
   // in mind that it was there. Returns the directory of both. NOT_FOUND: nothing of that version is there.
   StatusOr<std::string> Quarantine(const VersionId& id, const Status& reason);
-  // What was quarantined and not forgotten since, one version of each name, in that order. DATA_LOSS: nobody knows.
+  // What was quarantined and not forgotten since, one version of each name, in that order. If the list itself is
+  // damaged: what the reasons in quarantine/ name, which may have been deleted since.
   StatusOr<std::vector<LostVersion>> Lost() const;
-  // NOT_FOUND: none of these was lost.
+  Status CheckLost() const;  // DATA_LOSS: the list is damaged
+  // NOT_FOUND: none of these was lost. Writes a damaged list anew in either case.
   Status ForgetLost(const std::function<bool(const VersionId& id)>& is_forgotten);
   // Deletes files of versions that are not published, of those removed, and leftovers of crashes, if nothing in their
   // directory changed within `grace`. Leaves versions that are being written, and files this product does not write.
@@ -195,6 +214,10 @@ class StateDirectory {
   void DeleteFiles(const std::string& path, const std::set<std::string>& keep, SweepReport* report);
   void DeleteTree(const std::string& path, SweepReport* report);
   void RemoveEmptyParents(const std::string& path);
+  // Deletes the layout files of a version that no document lists and that have not changed since then.
+  void SweepLayouts(const std::string& version, WallTime since, SweepReport* report);
+  StatusOr<std::vector<LostVersion>> ReadLost() const;       // DATA_LOSS
+  StatusOr<std::vector<LostVersion>> LostByReasons() const;  // by what is in quarantine/
   Status WriteLost(const std::vector<LostVersion>& lost) VICINAL_REQUIRES(mutex_);
   Status AddLost(LostVersion added) VICINAL_REQUIRES(mutex_);
 

@@ -182,14 +182,14 @@ void ParseKey(Members& members, TuningKey* key) {
   }
 }
 
-void ParseAdjacency(const Json& json, const std::string& where, Status* status, TuningWork* work) {
+void ReadAdjacency(const Json& json, const std::string& where, Status* status, AdjacencySpec* adjacency) {
   Members members(json, where, status);
   double loop_weight = 1.0;
-  members.OneOf("loops", kLoops, &work->adjacency.loops);
+  members.OneOf("loops", kLoops, &adjacency->loops);
   members.Number("loop_weight", &loop_weight);
-  members.OneOf("weighting", kWeightings, &work->adjacency.weighting);
+  members.OneOf("weighting", kWeightings, &adjacency->weighting);
   if (loop_weight > std::numeric_limits<float>::max()) members.Fail("loop_weight", "is too large");
-  work->adjacency.loop_weight = static_cast<float>(loop_weight);
+  adjacency->loop_weight = static_cast<float>(loop_weight);
 }
 
 void ParseEvidence(Members& members, const std::string& where, Status* status, TuningRecord* record) {
@@ -321,9 +321,22 @@ void Thin(KeptRecord* kept) {
   record.chosen = 1;
 }
 
+Json ToJson(const AdjacencySpec& adjacency) {
+  return {{"loops", std::string(ToString(adjacency.loops))},
+          {"loop_weight", adjacency.loop_weight},
+          {"weighting", std::string(ToString(adjacency.weighting))}};
+}
+
+StatusOr<AdjacencySpec> ParseAdjacency(const Json& json, const std::string& where) {
+  Status status;
+  AdjacencySpec adjacency;
+  ReadAdjacency(json, where, &status, &adjacency);
+  if (!status.ok()) return status;
+  return adjacency;
+}
+
 Json ToJson(const KeptRecord& kept) {
   const TuningKey& key = kept.entry.work.key;
-  const AdjacencySpec& adjacency = kept.entry.work.adjacency;
   const TuningRecord& record = kept.entry.record;
   Json candidates = Json::array(), refused = Json::array();
   for (const TuningCandidate& candidate : record.candidates) candidates.push_back(ToJson(candidate));
@@ -336,10 +349,7 @@ Json ToJson(const KeptRecord& kept) {
                {"concat", key.concat},
                {"weights", std::string(ToString(key.weights))},
                {"precision", std::string(ToString(key.storage))},
-               {"adjacency",
-                {{"loops", std::string(ToString(adjacency.loops))},
-                 {"loop_weight", adjacency.loop_weight},
-                 {"weighting", std::string(ToString(adjacency.weighting))}}},
+               {"adjacency", ToJson(kept.entry.work.adjacency)},
                {"state", std::string(ToString(record.state))},
                {"chosen", record.chosen},
                {"order", {{"name", kept.order}, {"version", kept.order_version}}},
@@ -363,7 +373,9 @@ StatusOr<KeptRecord> ParseKeptRecord(const Json& json, const std::string& where)
   ParseKey(members, &kept.entry.work.key);
   record.key = kept.entry.work.key;
   const Json* const adjacency = members.Find("adjacency");
-  if (adjacency != nullptr) ParseAdjacency(*adjacency, members.At("adjacency"), &status, &kept.entry.work);
+  if (adjacency != nullptr) {
+    ReadAdjacency(*adjacency, members.At("adjacency"), &status, &kept.entry.work.adjacency);
+  }
   const Json* const order = members.Find("order");
   if (order != nullptr) {
     Members inner(*order, members.At("order"), &status);

@@ -36,6 +36,10 @@ KeptRecord Keep(const KernelRegistry& registry, DeviceKind device, const TuningE
 // Drops the evidence, but for that of the default and the choice: what others than this graph may want to know.
 void Thin(KeptRecord* kept);
 
+// An adjacency, as records name it. ParseAdjacency: errors as ParseKeptRecord's.
+nlohmann::json ToJson(const AdjacencySpec& adjacency);
+StatusOr<AdjacencySpec> ParseAdjacency(const nlohmann::json& json, const std::string& where);
+
 nlohmann::json ToJson(const KeptRecord& kept);
 // INVALID_ARGUMENT (BAD_TUNING_RECORD) naming the member below `where`: missing, of another type, out of its range, or
 // in contradiction to others. Unknown members are ignored. Kernels are not looked up: candidates have parameters, but

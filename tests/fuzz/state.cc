@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "engine/durable/layout_document.h"
 #include "engine/durable/tuning_document.h"
 #include "engine/kernels/registry.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/manifest.h"
 #include "engine/state/names.h"
 #include "engine/state/section_file.h"
+#include "engine/state/state_directory.h"
 #include "engine/tune/kept_record.h"
 #include "tests/engine/state/simulated_file_system.h"
 #include "tests/fuzz/target.h"
@@ -102,12 +104,28 @@ void TuningDocument(std::string_view input) {
   }
 }
 
+// As above.
+void LayoutDocument(std::string_view input) {
+  const std::string text = "{\"crc32c\":\"" + state::CrcText(state::Crc32c(input)) + "\"," + std::string(input);
+  const auto document = durable::ParseLayoutDocument("d", text);
+  if (!document.ok()) return CheckStateError(document.status());
+  const std::string encoded = durable::EncodeLayoutDocument(*document);
+  const auto again = durable::ParseLayoutDocument("d", encoded);
+  FUZZ_CHECK(again.ok() && durable::EncodeLayoutDocument(*again) == encoded, encoded);
+  const auto files = state::LayoutFilesIn("d", text);
+  FUZZ_CHECK(files.ok() && files->size() == document->layouts.size(), "a sweep sees other files");
+  for (const durable::StoredLayout& layout : document->layouts) {
+    FUZZ_CHECK(state::IsDataFileName(layout.file.name) && layout.file.summary.bytes >= 0, layout.file.name);
+  }
+}
+
 }  // namespace
 
 std::vector<Target> StateTargets() {
   return {{"section_file", "section_file", SectionFile},
           {"manifest", "manifest", Manifest},
-          {"tuning_document", "tuning_document", TuningDocument}};
+          {"tuning_document", "tuning_document", TuningDocument},
+          {"layout_document", "layout_document", LayoutDocument}};
 }
 
 }  // namespace vicinal::fuzz

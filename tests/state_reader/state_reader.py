@@ -130,7 +130,7 @@ class DataFile:
             raise Damaged(f"{path}: sizes in the header")
         if struct.unpack_from("<I", data, header - 4)[0] != crc32c(data[:header - 4]):
             raise Damaged(f"{path}: checksum of the header")
-        self.summary = (size, crc32c(data[:header]))
+        self.summary = (size, crc32c(data[:header - 4]))
         if table_at + 4 * table_count > size or crc32c(data[table_at:table_at + 4 * table_count]) != table_crc:
             raise Damaged(f"{path}: checksum table")
         self._checksums = numpy.frombuffer(data, "<u4", table_count, table_at)
@@ -165,7 +165,7 @@ class Version:
     def file(self, name):
         data = DataFile(self.path / name)
         listed = next(f for f in self.manifest["files"] if f["name"] == name)
-        if data.summary != (listed["bytes"], listed["checksum"]):
+        if data.summary != (listed["bytes"], listed.get("identity", data.summary[1])):
             raise Damaged(f"{data.path}: another file than the manifest's")
         return data
 
@@ -180,6 +180,21 @@ class Version:
             if document["major"] != 1 or (document["graph"], document["version"]) != place:
                 raise Damaged(f"{self.path}: tuning of another version")
         return {document["device"]: document["records"] for document in documents}
+
+    def layouts(self):
+        """The stored layouts: by device a list of what is said of each; layout_file opens one's arrays."""
+        documents = [read_document(path) for path in sorted(self.path.glob("documents/layouts-*.json"))]
+        for document in documents:
+            place = (self.manifest["name"], self.manifest["version"])
+            if document["major"] != 1 or (document["graph"], document["version"]) != place:
+                raise Damaged(f"{self.path}: layouts of another version")
+        return {document["device"]: document["layouts"] for document in documents}
+
+    def layout_file(self, layout):
+        data = DataFile(self.path / "layouts" / layout["file"])
+        if data.summary != (layout["bytes"], layout["checksum"]):
+            raise Damaged(f"{data.path}: another file than the list's")
+        return data
 
 
 def _named(directory, components=()):
@@ -228,6 +243,14 @@ def main():
                 print("   ", listed["name"], name, kind, shape)
                 if arguments.check:
                     data.read(name)
+        for device, layouts in version.layouts().items():
+            print("    layouts on", device)
+            for layout in layouts:
+                data = version.layout_file(layout)
+                print("       ", layout["kernel"], f"({layout['layout']})", *(f"{name}: {shape[0]} bytes" for name, (_, shape, *_) in data.sections.items()))
+                if arguments.check:
+                    for name in data.sections:
+                        data.read(name)
         for device, records in version.tuning().items():
             print("    tuning on", device)
             for record in records:

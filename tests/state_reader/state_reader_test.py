@@ -3,6 +3,7 @@
 """docs/state.md is enough to read what the C++ code writes: state_reader_test.py WRITE_EXAMPLE"""
 
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -57,6 +58,21 @@ class StateReaderTest(unittest.TestCase):
         with self.assertRaises(state_reader.Damaged):
             graph.tuning()
 
+    def test_layouts(self):
+        graph, features, _ = state_reader.versions(self.state)
+        (layout,) = graph.layouts()["one"]
+        self.assertEqual((layout["kernel"], layout["layout"]), ("partition_dual", "theta 80/1000"))
+        file = graph.layout_file(layout)
+        self.assertEqual(file.read("masks").tobytes(), b"m" * 300)
+        self.assertEqual(file.read("none").size, 0)
+        self.assertEqual(features.layouts(), {})
+        path = next(self.state.rglob("layouts/tiles.vsec"))
+        raw = bytearray(path.read_bytes())
+        raw[2 << 20] ^= 1
+        path.write_bytes(raw)
+        with self.assertRaises(state_reader.Damaged):
+            graph.layout_file(layout).read("masks")
+
     def test_damage(self):
         path = next(self.state.glob("models/*/3/matrix.vsec"))
         raw = bytearray(path.read_bytes())
@@ -67,6 +83,20 @@ class StateReaderTest(unittest.TestCase):
             with self.assertRaises(state_reader.Damaged):
                 model = list(state_reader.versions(self.state))[2]
                 model.read("matrix.vsec", "x")
+
+    def test_exchanged(self):
+        """Files of the same shape, but not the same."""
+        path = next(self.state.glob("models/*/3/matrix.vsec"))
+        raw = bytearray(path.read_bytes())
+        header, table = struct.unpack_from("<I", raw, 24)[0], struct.unpack_from("<Q", raw, 40)[0]
+        raw[2 << 20] ^= 4
+        raw[table:table + 4] = struct.pack("<I", state_reader.crc32c(bytes(raw[2 << 20:(2 << 20) + 240])))
+        raw[36:40] = struct.pack("<I", state_reader.crc32c(bytes(raw[table:table + 4])))
+        raw[header - 4:header] = struct.pack("<I", state_reader.crc32c(bytes(raw[:header - 4])))
+        path.write_bytes(raw)
+        state_reader.DataFile(path).read("x")  # a file of its own
+        with self.assertRaises(state_reader.Damaged):
+            list(state_reader.versions(self.state))[2].read("matrix.vsec", "x")
 
     def test_unpublished_is_ignored(self):
         next(self.state.glob("models/*/3/manifest.json")).unlink()

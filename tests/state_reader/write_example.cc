@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_example DIR: a state directory with a graph, a feature set and a model whose contents state_reader_test.py
-// knows.
+// write_example DIR: a state directory with a graph, a layout, a feature set and a model whose contents
+// state_reader_test.py knows.
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
@@ -36,6 +36,28 @@ Status WriteGraph(StateDirectory& directory, const VersionId& id) {
   return writer->Publish(R"({"nodes":200000})");
 }
 
+Status WriteLayout(StateDirectory& directory, const VersionId& graph) {
+  const std::string masks(300, 'm');
+  VICINAL_ASSIGN_OR_RETURN(
+      const auto file, directory.CreateLayoutFile(
+                           graph, "tiles.vsec", {{"masks", DataType::kUint8, {300}}, {"none", DataType::kUint8, {0}}}));
+  VICINAL_RETURN_IF_ERROR(file->Append(0, masks));
+  VICINAL_RETURN_IF_ERROR(file->Finish());
+  VICINAL_RETURN_IF_ERROR(directory.SyncLayoutFiles(graph));
+  const auto layouts = {nlohmann::json{{"kernel", "partition_dual"},
+                                       {"layout", "theta 80/1000"},
+                                       {"file", "tiles.vsec"},
+                                       {"bytes", file->summary().bytes},
+                                       {"checksum", file->summary().checksum}}};
+  return directory.PutDocument(graph, LayoutsDocumentName("one"),
+                               internal::SealJson({{"major", kLayoutsMajor},
+                                                   {"minor", 0},
+                                                   {"graph", graph.name},
+                                                   {"version", graph.version},
+                                                   {"device", "one"},
+                                                   {"layouts", layouts}}));
+}
+
 Status WriteMatrix(StateDirectory& directory, const VersionId& id) {
   std::vector<float> values(60);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 8;
@@ -61,6 +83,7 @@ Status WriteAll(const std::string& path) {
                                                  {"records", {{{"width", device == "one" ? 16 : 32}}}}});
     VICINAL_RETURN_IF_ERROR(directory->PutDocument(graph, "tuning-" + CrcText(Crc32c(device)), text));
   }
+  VICINAL_RETURN_IF_ERROR(WriteLayout(*directory, graph));
   VICINAL_RETURN_IF_ERROR(WriteMatrix(*directory, {Store::kFeatures, "default", 2, name, 7}));
   return WriteMatrix(*directory, {Store::kModels, "../m", 3, "", 0});
 }

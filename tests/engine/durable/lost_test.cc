@@ -94,6 +94,20 @@ class LostTest : public RestartTest {
   UploadedVersion more_;
 };
 
+TEST_F(LostTest, WhereTheListIsDamagedTheQuarantineTells) {
+  Damage(PathOfGraph("g"));
+  const Status first = Ask("g", "m");
+  ExpectLost(first, "graph 'g'");
+  Stop();
+  std::filesystem::resize_file(directory_ / "state/LOST", 30);
+  Start();
+  EXPECT_EQ(Ask("g", "m"), first);
+  EXPECT_THAT(lines_.all(), HasSubstr("list of lost versions damaged"));
+  EXPECT_TRUE(Ask("h", "m").ok());
+  Restart();
+  EXPECT_EQ(Ask("g", "m"), first) << "the list was written anew";
+}
+
 TEST_F(LostTest, AGraphUntilItIsUploadedAgain) {
   Damage(PathOfGraph("g"));
   const Status first = Ask("g", "m");

@@ -27,6 +27,7 @@ using testing::ChoiceOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::Lines;
+using ::testing::Not;
 using testing::OrderedKernels;
 using ::testing::SizeIs;
 using testing::SumOf;
@@ -104,6 +105,54 @@ TEST_F(TuningKeeperTest, DecisionsBeforeAndAfterPublicationComeBack) {
   testing::SplitMix64 random(1);
   EXPECT_EQ(Restored(files_.CutPower(random).get(), *registry_),
             (Choices{{8, "usual 0"}, {16, "twin 5"}, {32, "reset"}}));
+}
+
+// A registry whose only kernel, and so the default, adds in that version of an odd order.
+std::unique_ptr<KernelRegistry> OddDefault(int version) {
+  auto registry = std::make_unique<KernelRegistry>();
+  registry->aggregate.Add(std::make_unique<testing::OrderedAggregate>("odd", DeclaredOrder{"odd", version, false}));
+  return registry;
+}
+
+TEST_F(TuningKeeperTest, ADefaultThatAddsInAnotherOrderIsTold) {
+  const auto first = OddDefault(1), second = OddDefault(2);
+  {
+    const auto directory = OpenState(&files_);
+    TuningKeeper keeper(Parts(directory.get(), first.get(), &lines_));
+    const auto graph = Graph();
+    ASSERT_TRUE(Publish(*graph, *directory, keeper).ok());
+    graph->tuning().Note(SumOf(8));
+    keeper.KeepDefaults(*graph);
+    graph->tuning().Note(SumOf(16));
+    keeper.KeepDefaults(*graph);
+    const int64_t before = files_.operations();
+    keeper.KeepDefaults(*graph);
+    EXPECT_EQ(files_.operations(), before) << "nothing has changed";
+  }
+  const auto directory = OpenState(&files_);
+  const auto restored = [&](const KernelRegistry* registry, int64_t width) {
+    TuningKeeper keeper(Parts(directory.get(), registry, &lines_));
+    const auto graph = Graph();
+    keeper.Restore(*graph);
+    keeper.KeepDefaults(*graph);
+    const auto record = graph->tuning().Record(SumOf(width).key);
+    return record ? record->note : std::string();
+  };
+  EXPECT_EQ(restored(first.get(), 8), "");
+  EXPECT_THAT(lines_.all(), Not(HasSubstr("another order")));
+  EXPECT_THAT(restored(second.get(), 16), HasSubstr("added in another order"));
+  EXPECT_THAT(lines_.all(), HasSubstr("the default adds in another order: the graph gets a new numerics revision"));
+  EXPECT_EQ(restored(second.get(), 8), "") << "told once: since then this order is the graph's";
+}
+
+TEST_F(TuningKeeperTest, StandardOrdersOfTheCpuWriteNoDefaults) {
+  const auto directory = OpenState(&files_);
+  TuningKeeper keeper(Parts(directory.get(), registry_.get(), &lines_));
+  const auto graph = Graph();
+  ASSERT_TRUE(Publish(*graph, *directory, keeper).ok());
+  graph->tuning().Note(SumOf(8));
+  keeper.KeepDefaults(*graph);
+  EXPECT_THAT(files_.AllFiles(), Not(::testing::Contains(kDocument)));
 }
 
 TEST_F(TuningKeeperTest, WhatServedADurableGraphSurvivesPowerFailures) {

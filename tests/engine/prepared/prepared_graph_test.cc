@@ -289,6 +289,27 @@ TEST_F(PreparedGraphTest, MakesEachLayoutOnce) {
   EXPECT_TRUE(graph->Layout(as_sent, "fails", "", make).ok()) << "a failure is not kept";
 }
 
+TEST_F(PreparedGraphTest, TellsWhichLayoutsItHasAndWhenOneWasMade) {
+  const auto graph = Make(UniformGraph(40, 100, 2));
+  const LayoutMaker make = [](LayoutSource&) -> StatusOr<AdjacencyLayoutRef> {
+    return AdjacencyLayoutRef(std::make_shared<EdgeCount>(0));
+  };
+  EXPECT_TRUE(graph->Layouts().empty());
+  std::vector<size_t> told;  // layouts at each notice
+  graph->NotifyOfLayouts([&] { told.push_back(graph->Layouts().size()); });
+  const AdjacencySpec looped = {SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(graph->Layout({}, "groups", "16", make).ok());
+    ASSERT_TRUE(graph->Layout(looped, "groups", "16", make).ok());
+  }
+  EXPECT_EQ(told, (std::vector<size_t>{1, 2}));
+  const auto layouts = graph->Layouts();
+  ASSERT_EQ(layouts.size(), 2);
+  EXPECT_EQ(layouts[1].key, (PreparedGraph::LayoutKey{looped, "groups", "16"}));
+  EXPECT_EQ(layouts[1].layout, *graph->Layout(looped, "groups", "16", make));
+  EXPECT_GE(layouts[1].make_seconds, 0.0);
+}
+
 TEST_F(PreparedGraphTest, KeepsLayoutsThatAreUsedAndAFewMore) {
   const auto graph = Make(UniformGraph(40, 100, 2));
   const LayoutMaker make = [](LayoutSource&) -> StatusOr<AdjacencyLayoutRef> {

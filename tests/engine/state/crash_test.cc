@@ -95,10 +95,9 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
       }
       EXPECT_EQ((*directory)->repairs().empty(), path != "INCARNATION" && path != "VERSIONS");
       const auto all_lost = (*directory)->Lost();
-      EXPECT_EQ(all_lost.status().code(), path == "LOST" ? StatusCode::kDataLoss : StatusCode::kOk);
-      if (all_lost.ok()) {
-        EXPECT_EQ(all_lost->front().id, lost);
-      }
+      EXPECT_EQ((*directory)->CheckLost().code(), path == "LOST" ? StatusCode::kDataLoss : StatusCode::kOk);
+      ASSERT_TRUE(all_lost.ok() && !all_lost->empty()) << "the reason beside its files stands in for the list";
+      EXPECT_EQ(all_lost->front().id, lost);
       const auto listing = (*directory)->List();
       ASSERT_TRUE(listing.ok());
       std::set<VersionId> sound;

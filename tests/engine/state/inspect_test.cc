@@ -122,6 +122,39 @@ TEST_F(InspectTest, ChecksEveryByteOfEveryFile) {
   EXPECT_THAT(Bad(), IsEmpty());
 }
 
+TEST_F(InspectTest, ChecksLayoutsAndTheirList) {
+  const auto file = directory_->CreateLayoutFile(graph_, "tiles.vsec", {{"masks", DataType::kUint8, {5}}});
+  ASSERT_TRUE(file.ok() && (*file)->Append(0, "masks").ok() && (*file)->Finish().ok());
+  ASSERT_TRUE(directory_->SyncLayoutFiles(graph_).ok());
+  const nlohmann::json layout = {
+      {"file", "tiles.vsec"}, {"bytes", (*file)->summary().bytes}, {"checksum", (*file)->summary().checksum}};
+  const nlohmann::json good = {{"major", 1},   {"minor", 0},       {"graph", "g"},
+                               {"version", 1}, {"device", "gpu0"}, {"layouts", nlohmann::json::array({layout})}};
+  const std::string name = LayoutsDocumentName("gpu0"), path = "graphs/g/1/documents/" + name + ".json";
+  const std::string data = "graphs/g/1/layouts/tiles.vsec";
+  ASSERT_TRUE(directory_->PutDocument(graph_, name, internal::SealJson(good)).ok());
+  EXPECT_THAT(Bad(), IsEmpty());
+  EXPECT_EQ(checked_, 3 + 3 * 2 + 2);
+  const int64_t with_layout = directory_->DiskBytes(*directory_->GetManifest(graph_));
+  EXPECT_EQ(with_layout, files_.Stat("graphs/g/1/data.vsec")->disk_bytes + files_.Stat(data)->disk_bytes);
+  EXPECT_EQ(TakeInventory(files_)->versions[0].disk_bytes,
+            with_layout + files_.Stat("graphs/g/1/manifest.json")->disk_bytes);
+  files_.XorByte(data, kSectionAlignment, 1);
+  EXPECT_THAT(Bad(), ElementsAre(data));
+  files_.XorByte(data, kSectionAlignment, 1);
+  for (const auto& [member, value] : {std::pair<std::string, nlohmann::json>{"version", 2},
+                                      {"device", "gpu1"},
+                                      {"layouts", nlohmann::json::array({layout, layout})}}) {
+    nlohmann::json bad = good;
+    bad[member] = value;
+    ASSERT_TRUE(directory_->PutDocument(graph_, name, internal::SealJson(bad)).ok());
+    EXPECT_THAT(Bad(), ElementsAre(path)) << member;
+  }
+  ASSERT_TRUE(directory_->PutDocument(graph_, name, internal::SealJson(good)).ok());
+  ASSERT_TRUE(files_.Unlink(data).ok());
+  EXPECT_THAT(Bad(), ElementsAre(data));
+}
+
 TEST_F(InspectTest, ChecksTuningDocuments) {
   const nlohmann::json record = {{"operation", "aggregate"}, {"kind", "sum"}, {"state", "tuned"}};
   const nlohmann::json good = {{"major", 1},   {"minor", 0},       {"graph", "g"},

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/state/crc32c.h"
 #include "engine/state/posix_file_system.h"
 #include "engine/state/sealed_json.h"
 #include "tests/engine/state/history.h"
@@ -309,8 +310,15 @@ TEST_F(StateDirectoryTest, WhatWasMovedAsideIsKnownUntilItIsForgotten) {
   EXPECT_EQ(directory->ForgetLost(is_graph).code(), StatusCode::kNotFound);
   ASSERT_THAT(*directory->Lost(), SizeIs(1));
   files_.Overwrite("LOST", "{}");
-  EXPECT_EQ(directory->Lost().status().code(), StatusCode::kDataLoss);
-  EXPECT_EQ(directory->ForgetLost(is_graph).code(), StatusCode::kNotFound);
+  EXPECT_EQ(directory->CheckLost().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(*directory->Lost(), SizeIs(2)) << "what the reasons beside the files name, the graph once more";
+  const auto is_nothing = [](const VersionId&) { return false; };
+  EXPECT_EQ(directory->ForgetLost(is_nothing).code(), StatusCode::kNotFound);
+  EXPECT_TRUE(directory->CheckLost().ok()) << "written anew";
+  ASSERT_THAT(*directory->Lost(), SizeIs(2));
+  EXPECT_TRUE(directory->ForgetLost(is_graph).ok());
+  ASSERT_THAT(*directory->Lost(), SizeIs(1));
+  EXPECT_EQ(directory->Lost()->front().id, later);
 }
 
 TEST_F(StateDirectoryTest, AMisplacedOrExchangedFileIsFound) {
@@ -329,6 +337,37 @@ TEST_F(StateDirectoryTest, AMisplacedOrExchangedFileIsFound) {
   ASSERT_THAT(listing->problems, SizeIs(1));
   EXPECT_THAT(std::string(listing->problems[0].error.message()),
               HasSubstr("it is the manifest of graph 'g' version 9"));
+}
+
+// Data files of one shape, whose contents are whole, but another version's.
+TEST_F(StateDirectoryTest, AnExchangedFileOfTheSameShapeIsFound) {
+  auto directory = Open();
+  std::vector<std::string> files;
+  for (const int64_t version : {11, 12}) {
+    const VersionId id{Store::kModels, "m", version, "", 0};
+    const auto writer = directory->BeginVersion(id);
+    const auto file = (*writer)->AddFile("data", {{"bytes", DataType::kUint8, {2}}});
+    ASSERT_TRUE((*file)->Append(0, std::to_string(version)).ok() && (*file)->Finish().ok());
+    ASSERT_TRUE((*writer)->Publish("{}").ok());
+    files.push_back(*PathOf(id) + "/data.vsec");
+  }
+  const auto open = [&](int64_t version) {
+    const auto manifest = directory->GetManifest({Store::kModels, "m", version, "", 0});
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    return directory->OpenFile(*manifest, "data.vsec").status();
+  };
+  EXPECT_TRUE(open(11).ok() && open(12).ok());
+  files_.Overwrite(files[0], files_.Read(files[1]));
+  EXPECT_EQ(open(11).code(), StatusCode::kDataLoss);
+  // As the first builds wrote it: the size alone is known.
+  auto manifest = directory->GetManifest({Store::kModels, "m", 11, "", 0});
+  std::string text = *EncodeManifest(*manifest);
+  const size_t identity = text.find(",\"identity\":");
+  text.erase(identity, text.find_first_of(",}", identity + 1) - identity);
+  const std::string sealed = text.substr(21);
+  files_.Overwrite(*PathOf(manifest->id) + "/manifest.json",
+                   "{\"crc32c\":\"" + CrcText(Crc32c(sealed)) + "\"," + sealed);
+  EXPECT_TRUE(open(11).ok());
 }
 
 TEST(StateDirectoryOnDiskTest, WorksOnThisMachine) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // binned_rows as a kernel of the operations aggregate and sparse_update. The latter multiplies features in CSR form by
 // W^T, which is an aggregation of the rows of W^T with the features as edge weights.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -12,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/cuda/aggregate/binned_rows/binned_rows.h"
+#include "engine/cuda/aggregate/rows/row_work_form.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/cuda/runtime/row_borders.h"
 #include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
@@ -33,7 +36,7 @@ int WideUpTo(const AggregateProblem& problem) {
 // 16: 891 us against 819 (docs/performance.md).
 constexpr int64_t kFewRows = 8192;
 
-class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
+class BinnedRowsKernel final : public CudaKernel<AggregateKernel>, public LayoutCodec {
  public:
   BinnedRowsKernel() : CudaKernel("binned_rows") {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
@@ -84,17 +87,32 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig&) const override {
     const auto wide = [&](int up_to) { return HasWideBundles(problem.rows, problem.edges, up_to); };
     // A layout of its own only if it differs.
-    return wide(WideUpTo(problem)) && !wide(kWideUpTo) ? "wide_row_work" : "row_work";
+    return wide(WideUpTo(problem)) && !wide(kWideUpTo) ? kWideWorkName : kWorkName;
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig&,
                                           LayoutSource& source) const override {
-    VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
-    const RowWork work = MakeRowWork(adjacency, source.pool(), WideUpTo(problem));
+    VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+    const RowWork work = MakeRowWork(borders.view(), source.pool(), WideUpTo(problem));
     VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
     return layout;
   }
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
     return RowWorkLayout::BytesBound(rows, edges);
+  }
+  int64_t layout_version() const override { return 1; }
+  FlatLayout Flatten(const AdjacencyLayout& layout) const override {
+    return FlattenRowWork(static_cast<const RowWorkLayout&>(layout));
+  }
+  StatusOr<AdjacencyLayoutRef> Unflatten(std::string_view name, const LayoutInput& input,
+                                         LayoutSource& source) const override {
+    if (name != kWorkName && name != kWideWorkName) return input.Bad("this kernel has no layout of that name");
+    VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+    const int64_t part = PartEdges(source.adjacency().nnz);
+    const RowCuts cuts = {part, BlockEdges(source.adjacency().nnz),
+                          [part](int64_t count, int64_t, int64_t index) { return std::min(count, part * index); }};
+    VICINAL_ASSIGN_OR_RETURN(const RowWork work, ReadRowWork(input, borders.view(), cuts));
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
+    return layout;
   }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
     return BinnedRowsScratchBytes(problem, ConfigOf(config));
@@ -107,6 +125,7 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel> {
   }
 
  private:
+  static constexpr char kWorkName[] = "row_work", kWideWorkName[] = "wide_row_work";
   static BinnedRowsConfig ConfigOf(const KernelConfig& config) { return {config.values[0], config.values[1] != 0}; }
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // length_sorted_rows as a kernel of the operation aggregate.
 #include <algorithm>
+#include <cinttypes>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
+#include "engine/cuda/aggregate/rows/row_work_form.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/cuda/runtime/row_borders.h"
 #include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
@@ -38,7 +42,7 @@ int32_t PartFor(int64_t edges) {
   return 1 << std::clamp(static_cast<int>(std::lround(std::log2(std::max(root, 1.0)))), 7, 10);
 }
 
-class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
+class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel>, public LayoutCodec {
  public:
   LengthSortedRowsKernel() : CudaKernel("length_sorted_rows") {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
@@ -78,17 +82,35 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
     return GpuGatherSeconds(problem, shape, HasManyLongRows(shape) ? 0.7 : 1.5);
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
-    const LengthSortedConfig resolved = ConfigOf(config);
-    return absl::StrCat("parts of ", resolved.part, ", windows of ", resolved.window);
+    return NameOf(ConfigOf(config));
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
                                           LayoutSource& source) const override {
-    VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, source.OnHost());
-    const RowWork work = MakeLengthSortedWork(adjacency, ConfigOf(config), source.pool());
+    VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+    const RowWork work = MakeLengthSortedWork(borders.view(), ConfigOf(config), source.pool());
     VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
     return layout;
   }
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return LengthSortedBytesBound(rows, edges); }
+  int64_t layout_version() const override { return 1; }
+  FlatLayout Flatten(const AdjacencyLayout& layout) const override {
+    return FlattenRowWork(static_cast<const RowWorkLayout&>(layout));
+  }
+  StatusOr<AdjacencyLayoutRef> Unflatten(std::string_view name, const LayoutInput& input,
+                                         LayoutSource& source) const override {
+    LengthSortedConfig config;
+    const bool read = std::sscanf(std::string(name).c_str(), "parts of %" SCNd64 ", windows of %" SCNd64, &config.part,
+                                  &config.window) == 2;
+    if (!read || config.part < kMinPart || config.part > kMaxPart || name != NameOf(config)) {
+      return input.Bad("this kernel has no layout of that name");
+    }
+    VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+    VICINAL_ASSIGN_OR_RETURN(const RowWork work,
+                             ReadRowWork(input, borders.view(), {config.part, config.part, PartBegin}));
+    if (work.num_blocks != 0) return input.Bad("it has blocks");
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, RowWorkLayout::Upload(work, source.device()));
+    return layout;
+  }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
     return LengthSortedScratchBytes(problem, ConfigOf(config));
   }
@@ -97,6 +119,11 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel> {
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {
     return LaunchLengthSortedRows(args, static_cast<const RowWorkLayout*>(args.layout), ConfigOf(args.config), target,
                                   scratch);
+  }
+
+ private:
+  static std::string NameOf(const LengthSortedConfig& config) {
+    return absl::StrCat("parts of ", config.part, ", windows of ", config.window);
   }
 };
 

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "engine/cuda/runtime/row_borders.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -67,10 +68,11 @@ std::string GroupKernel::LayoutName(const AggregateProblem& problem, const Kerne
 
 StatusOr<AdjacencyLayoutRef> GroupKernel::MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
                                                      LayoutSource& source) const {
-  VICINAL_ASSIGN_OR_RETURN(const CsrView host, source.OnHost());
+  VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+  const CsrView rows = borders.view();
   const NeighborGroupConfig resolved = Resolve(problem, config);
   return NeighborGroupLayout::Upload(
-      BuildNeighborGroups(host.row_ptr, host.rows, resolved.group_size, resolved.groups_per_block(), source.pool()),
+      BuildNeighborGroups(rows.row_ptr, rows.rows, resolved.group_size, resolved.groups_per_block(), source.pool()),
       source.device());
 }
 

@@ -6,9 +6,11 @@
 // thousandths; tuning measures it on the graph.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,8 @@
 namespace vicinal::cuda {
 namespace {
 
+// The largest that DefaultNeighborGroup chooses.
+constexpr int kLargestDefaultGroup = 64;
 constexpr int kDefaultTheta = 80, kMinTheta = 5, kMaxTheta = 1000;
 
 int ThetaOf(const KernelConfig& config) {
@@ -30,7 +34,7 @@ int ThetaOf(const KernelConfig& config) {
 
 int64_t MinEdges(int theta) { return std::max<int64_t>(1, int64_t{theta} * kStripRows * kTileColumns / 1000); }
 
-class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
+class PartitionDualKernel final : public CudaKernel<AggregateKernel>, public LayoutCodec {
  public:
   explicit PartitionDualKernel(const GpuLimits& limits) : CudaKernel("partition_dual"), limits_(limits) {}
   Refusal WhyUnfit() const override {
@@ -59,8 +63,7 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
-    return absl::StrCat("theta ", ThetaOf(config), "/1000, groups of ", rest.group_size, ", ", rest.groups_per_block(),
-                        " a block");
+    return NameOf(ThetaOf(config), rest.group_size, rest.groups_per_block());
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
                                           LayoutSource& source) const override {
@@ -73,12 +76,24 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
         BuildEdgeBlocks(host, CutParts(source.blocks(), host.rows, kStripRows),
                         CutParts(columns, host.cols, kTileColumns), MinEdges(ThetaOf(config)), source.pool());
     const NeighborGroupConfig rest = DefaultNeighborGroup(problem);
-    VICINAL_ASSIGN_OR_RETURN(
-        auto groups,
-        NeighborGroupLayout::Upload(BuildNeighborGroups(blocks.rest_row_ptr.data(), host.rows, rest.group_size,
-                                                        rest.groups_per_block(), source.pool()),
-                                    source.device()));
-    return EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device());
+    return WithGroups(blocks, rest.group_size, rest.groups_per_block(), source);
+  }
+  int64_t layout_version() const override { return 1; }
+  FlatLayout Flatten(const AdjacencyLayout& layout) const override {
+    return static_cast<const EdgeBlocksLayout&>(layout).Flatten();
+  }
+  // The groups of the remaining edges are made from the borders of their rows, which takes no longer than reading them.
+  StatusOr<AdjacencyLayoutRef> Unflatten(std::string_view name, const LayoutInput& input,
+                                         LayoutSource& source) const override {
+    int theta = 0, group_size = 0, per_block = 0;
+    const bool read = std::sscanf(std::string(name).c_str(), "theta %d/1000, groups of %d, %d a block", &theta,
+                                  &group_size, &per_block) == 3;
+    const bool known = read && theta >= kMinTheta && theta <= kMaxTheta && group_size >= kSmallestDefaultGroup &&
+                       group_size <= kLargestDefaultGroup && per_block >= 1 && per_block <= kMaxGroupThreads;
+    if (!known || name != NameOf(theta, group_size, per_block))
+      return input.Bad("this kernel has no layout of that name");
+    VICINAL_ASSIGN_OR_RETURN(const HostEdgeBlocks blocks, ReadEdgeBlocks(input, source.adjacency(), MinEdges(theta)));
+    return WithGroups(blocks, group_size, per_block, source);
   }
   // Each edge is in a mask or among the rest. A tile of 1 KiB, with its column and strip, replaces at least MinEdges
   // edges.
@@ -99,6 +114,20 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel> {
   }
 
  private:
+  static std::string NameOf(int theta, int group_size, int per_block) {
+    return absl::StrCat("theta ", theta, "/1000, groups of ", group_size, ", ", per_block, " a block");
+  }
+  static StatusOr<AdjacencyLayoutRef> WithGroups(const HostEdgeBlocks& blocks, int group_size, int per_block,
+                                                 LayoutSource& source) {
+    VICINAL_ASSIGN_OR_RETURN(auto groups, NeighborGroupLayout::Upload(
+                                              BuildNeighborGroups(blocks.rest_row_ptr.data(), source.adjacency().rows,
+                                                                  group_size, per_block, source.pool()),
+                                              source.device()));
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout,
+                             EdgeBlocksLayout::Upload(blocks, std::move(groups), source.device()));
+    return layout;
+  }
+
   const GpuLimits limits_;
 };
 

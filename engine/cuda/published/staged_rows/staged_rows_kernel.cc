@@ -2,7 +2,9 @@
 // FeatGraph's SpMM template as a kernel of the operation aggregate, in which a message is the source's row. Optionally
 // with hybrid partitioning by the sources' degree.
 #include <algorithm>
+#include <cinttypes>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +46,7 @@ size_t RowsScratch(const AggregateProblem& problem) {
   return (MessageScratch(MessagesOf(problem, problem.edges)).bytes() + 15) / 16 * 16;
 }
 
-class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
+class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel>, public LayoutCodec {
  public:
   TemplateSpmmAggregate() : CudaKernel("template_spmm") {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
@@ -70,7 +72,7 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
   }
   std::string LayoutName(const AggregateProblem&, const KernelConfig& config) const override {
     if (DegreeOf(config) == 0) return {};
-    return absl::StrCat("sources of ", DegreeOf(config), " edges");
+    return NameOf(DegreeOf(config));
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem&, const KernelConfig& config,
                                           LayoutSource& source) const override {
@@ -83,11 +85,27 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel> {
     return layout;
   }
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override { return StagedEdgesBytesBound(rows, edges); }
+  int64_t layout_version() const override { return 1; }
+  FlatLayout Flatten(const AdjacencyLayout& layout) const override {
+    return static_cast<const StagedEdgesLayout&>(layout).Flatten();
+  }
+  StatusOr<AdjacencyLayoutRef> Unflatten(std::string_view name, const LayoutInput& input,
+                                         LayoutSource& source) const override {
+    int32_t degree = 0;
+    const bool read = std::sscanf(std::string(name).c_str(), "sources of %" SCNd32 " edges", &degree) == 1;
+    if (!read || degree < 1 || name != NameOf(degree)) return input.Bad("this kernel has no layout of that name");
+    VICINAL_ASSIGN_OR_RETURN(const HostStagedEdges edges, ReadStagedEdges(input, source.adjacency()));
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, StagedEdgesLayout::Upload(edges, source.device()));
+    return layout;
+  }
   bool whole_graph_only() const override { return true; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {
     const size_t sums = static_cast<size_t>(problem.rows * PackedStride(problem.width)) * sizeof(float);
     return RowsScratch(problem) + (DegreeOf(config) == 0 ? 0 : sums);
   }
+
+ private:
+  static std::string NameOf(int32_t degree) { return absl::StrCat("sources of ", degree, " edges"); }
 
  protected:
   cudaError_t Launch(const AggregateArgs& args, const LaunchTarget& target, void* scratch) const override {

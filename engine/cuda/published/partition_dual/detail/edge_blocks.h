@@ -16,6 +16,7 @@
 #include "engine/cuda/published/partition_dual/partition_dual.h"
 #include "engine/device/device.h"
 #include "engine/device/views.h"
+#include "engine/kernels/layout_codec.h"
 
 namespace vicinal::cuda {
 
@@ -37,12 +38,18 @@ struct HostEdgeBlocks {
 HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
                                const std::vector<int64_t>& column_parts, int64_t min_edges, ThreadPool& pool);
 
+// Reads blocks of that `adjacency`, in memory of any device, from their flat form. DATA_LOSS unless every index is in
+// its range, strips do not overlap, and masks and remaining edges are as many as the edges.
+StatusOr<HostEdgeBlocks> ReadEdgeBlocks(const LayoutInput& input, const CsrView& adjacency, int64_t min_edges);
+
 class EdgeBlocksLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const EdgeBlocksLayout>> Upload(
       const HostEdgeBlocks& host, std::shared_ptr<const NeighborGroupLayout> rest_groups, Device& device);
   int64_t size_bytes() const override;
   const EdgeBlocks& view() const { return view_; }
+  // Without the groups, which follow from the borders of the remaining edges' rows.
+  FlatLayout Flatten() const;
 
  private:
   EdgeBlocks view_;

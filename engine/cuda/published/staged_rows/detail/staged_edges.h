@@ -15,6 +15,7 @@
 #include "engine/device/device.h"
 #include "engine/device/views.h"
 #include "engine/kernels/adjacency_layout.h"
+#include "engine/kernels/layout_codec.h"
 
 namespace vicinal::cuda {
 
@@ -35,11 +36,16 @@ struct HostStagedEdges {
 // REQUIRES: fewer than 2^31 edges.
 HostStagedEdges BuildStagedEdges(const CsrView& host, int64_t min_degree, ThreadPool& pool);
 
+// Reads the edges of that `adjacency`, in memory of any device, from their flat form. DATA_LOSS unless every index is
+// in its range, and staged and remaining edges are as many as the edges.
+StatusOr<HostStagedEdges> ReadStagedEdges(const LayoutInput& input, const CsrView& adjacency);
+
 class StagedEdgesLayout final : public AdjacencyLayout {
  public:
   static StatusOr<std::shared_ptr<const StagedEdgesLayout>> Upload(const HostStagedEdges& host, Device& device);
   int64_t size_bytes() const override;
   const StagedEdges& view() const { return view_; }
+  FlatLayout Flatten() const;
 
  private:
   StagedEdges view_;
