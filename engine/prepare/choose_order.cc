@@ -84,7 +84,8 @@ class AutoOrder {
             Permutation::Identity(graph_.num_rows),
             absl::StrCat("kept as sent, ", why),
             {},
-            computer_.TakeCommunities()};
+            computer_.TakeCommunities(),
+            {}};
   }
 
   ChosenOrder ChooseAmong(const Candidate& as_sent) {
@@ -113,7 +114,8 @@ class AutoOrder {
             std::move(best.permutation),
             absl::StrCat(Name(best), " takes ", Percent(gain), " less time than the order as sent: ", numbers),
             {},
-            computer_.TakeCommunities()};
+            computer_.TakeCommunities(),
+            {}};
   }
 
   std::vector<Candidate> Candidates() {
@@ -183,6 +185,7 @@ StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const C
     chosen.kind = requested;
     chosen.reason = "requested";
     chosen.communities = computer.TakeCommunities();
+    chosen.metis_borders = computer.TakeMetisBorders();
   }
   if (IsGivenUp(options.given_up)) return internal::NobodyWaits();
   chosen.before = before;

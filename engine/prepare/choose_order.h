@@ -57,6 +57,7 @@ struct ChosenOrder {
   std::string reason;                      // for users, with the numbers
   LocalityProfile before;                  // of the numbering as sent
   std::optional<Communities> communities;  // in the ids as sent; if they were computed
+  std::vector<int64_t> metis_borders;      // between METIS's parts in the new order; if that is its order
 };
 
 // `auto`, step by step, among ChooseOptions::auto_orders. Some steps end with the order as sent ("kept"); later ones

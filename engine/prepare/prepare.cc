@@ -126,6 +126,7 @@ StatusOr<Profiled> Profile(const Csr& csr, const ChooseOptions& choose, ChosenOr
   Profiled profiled = {ProfileStructure(csr, options), {}};
   GraphProfile& profile = profiled.profile;
   profile.before = profile.after = order->before;
+  if (order->kind == OrderKind::kMetis) profiled.blocks = std::move(order->metis_borders);
   std::optional<Communities> communities = std::exchange(order->communities, std::nullopt);
   if (communities) {
     communities = Renumbered(*std::move(communities), order->permutation);

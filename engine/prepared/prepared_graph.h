@@ -145,8 +145,8 @@ class PreparedGraph {
     std::vector<StageTime> stages;
     WallTime create_time{};
     std::vector<int64_t> segments;  // batch of small graphs: node offsets [G + 1]; empty for one graph
-    // Communities as blocks of consecutive nodes in execution order: their borders [B + 1]. Empty if the order does not
-    // keep them together.
+    // Communities, or METIS's parts, as blocks of consecutive nodes in execution order: their borders [B + 1]. Empty if
+    // the order does not keep any together.
     std::vector<int64_t> blocks;
   };
   // `device` must outlive it.

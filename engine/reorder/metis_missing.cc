@@ -7,7 +7,7 @@ namespace vicinal::internal {
 
 const bool kHaveMetis = false;
 
-StatusOr<std::vector<NodeId>> NumberMetisParts(const UndirectedGraph&, int64_t, ThreadPool*) {
+StatusOr<MetisOrder> NumberMetisParts(const UndirectedGraph&, int64_t, ThreadPool*) {
   return FailedPrecondition("METIS_MISSING",
                             "this server was built without METIS, which the order metis needs: ask for another order "
                             "(community is the nearest to it), or build with libmetis-dev installed");

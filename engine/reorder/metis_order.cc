@@ -94,12 +94,15 @@ StatusOr<std::vector<NodeId>> Partition(MetisGraph graph, int64_t num_parts) {
 
 const bool kHaveMetis = true;
 
-StatusOr<std::vector<NodeId>> NumberMetisParts(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool) {
+StatusOr<MetisOrder> NumberMetisParts(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool) {
   VICINAL_RETURN_IF_ERROR(CheckSize(graph));
   const int64_t num_parts = (graph.num_nodes() + block_nodes - 1) / block_nodes;
-  if (num_parts <= 1) return NumberWhole(graph);
+  if (num_parts <= 1) return MetisOrder{NumberWhole(graph), {0, graph.num_nodes()}};
   VICINAL_ASSIGN_OR_RETURN(std::vector<NodeId> part_of, Partition(MakeMetisGraph(graph), num_parts));
-  return NumberInsideParts(graph, PartsFrom(std::move(part_of), num_parts), pool);
+  Parts parts = PartsFrom(std::move(part_of), num_parts);
+  MetisOrder order = {NumberInsideParts(graph, parts, pool), std::move(parts.begin)};
+  order.borders.erase(std::unique(order.borders.begin(), order.borders.end()), order.borders.end());
+  return order;
 }
 
 }  // namespace vicinal::internal

@@ -15,10 +15,14 @@ namespace vicinal::internal {
 
 extern const bool kHaveMetis;
 
+struct MetisOrder {
+  std::vector<NodeId> old_of_new;  // [N]
+  std::vector<int64_t> borders;    // between parts in the new order, from 0 to N; empty parts are left out
+};
+
 // METIS's k-way partition into ceil(N / block_nodes) parts, in METIS's order of them, reverse Cuthill-McKee inside
-// each: the nodes in their new order. Where one part would do, that of the whole graph. Errors and signals: see
-// OrderComputer.
-StatusOr<std::vector<NodeId>> NumberMetisParts(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool);
+// each. Where one part would do, that of the whole graph. Errors and signals: see OrderComputer.
+StatusOr<MetisOrder> NumberMetisParts(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool);
 
 }  // namespace vicinal::internal
 

@@ -26,6 +26,7 @@ struct OrderComputer::State {
   const GivenUp given_up;
   std::optional<internal::UndirectedGraph> undirected;  // once an order needed it
   std::optional<Communities> communities;
+  std::vector<int64_t> metis_borders;
 
   const internal::UndirectedGraph& Undirected() {
     if (!undirected) undirected.emplace(graph, pool);
@@ -107,9 +108,10 @@ StatusOr<Permutation> OrderComputer::Compute(OrderKind kind) {
       return Permutation::FromOldOfNew(std::move(order.old_of_new));
     }
     case OrderKind::kMetis: {
-      VICINAL_ASSIGN_OR_RETURN(std::vector<NodeId> old_of_new,
+      VICINAL_ASSIGN_OR_RETURN(internal::MetisOrder order,
                                internal::NumberMetisParts(state_->Undirected(), kBlockNodes, state_->pool));
-      return Permutation::FromOldOfNew(std::move(old_of_new));
+      state_->metis_borders = std::move(order.borders);
+      return Permutation::FromOldOfNew(std::move(order.old_of_new));
     }
   }
   VICINAL_CHECK(kind != OrderKind::kAuto);
@@ -119,6 +121,8 @@ StatusOr<Permutation> OrderComputer::Compute(OrderKind kind) {
 const Communities* OrderComputer::communities() const { return state_->communities ? &*state_->communities : nullptr; }
 
 std::optional<Communities> OrderComputer::TakeCommunities() { return std::exchange(state_->communities, std::nullopt); }
+
+std::vector<int64_t> OrderComputer::TakeMetisBorders() { return std::exchange(state_->metis_borders, {}); }
 
 StatusOr<Permutation> ComputeOrder(OrderKind kind, const Csr& graph, ThreadPool* pool) {
   return OrderComputer(graph, pool).Compute(kind);

@@ -76,6 +76,8 @@ class OrderComputer {
   const Communities* communities() const;
   // Gives them away.
   std::optional<Communities> TakeCommunities();
+  // Gives away the borders between the parts that kMetis made, in its order: ascending, from 0 to N. Empty before.
+  std::vector<int64_t> TakeMetisBorders();
 
  private:
   struct State;

@@ -14,6 +14,7 @@
 
 #include "engine/base/error.h"
 #include "tests/engine/graph/graph_testing.h"
+#include "tests/engine/reorder/reorder_testing.h"
 #include "tests/support/generators.h"
 
 namespace vicinal {
@@ -185,6 +186,25 @@ TEST_F(PrepareTest, ProfilesWhatKeepsItsOrderOnce) {
   EXPECT_EQ(profile.before.tile_density, profile.after.tile_density);
   EXPECT_FALSE(profile.communities.known);  // nobody looked for them
   EXPECT_EQ(profile.communities.count, 0);
+}
+
+// What kernels with layouts cut their blocks at.
+TEST_F(PrepareTest, PartsAndCommunitiesAreBlocksOfTheirOrders) {
+  const EdgeList edges = ShuffleIds(testing::PlantedGraph(3, kBlockNodes, 4, 1, 5), 4);
+  for (const OrderKind order : KnownOrders()) {
+    if (!IsAvailable(order) || order == OrderKind::kAuto) continue;
+    const auto upload = Prepare(Source(edges, order));
+    ASSERT_TRUE(upload.ok()) << upload.status();
+    const std::vector<int64_t>& blocks = upload->graph->parts().blocks;
+    if (order != OrderKind::kCommunity && order != OrderKind::kMetis) {
+      EXPECT_TRUE(blocks.empty()) << ToString(order);
+      continue;
+    }
+    ASSERT_GE(blocks.size(), 4u) << ToString(order);
+    EXPECT_EQ(blocks.front(), 0);
+    EXPECT_EQ(blocks.back(), edges.num_nodes);
+    EXPECT_TRUE(std::is_sorted(blocks.begin(), blocks.end()));
+  }
 }
 
 TEST_F(PrepareTest, TimesAndTellsTheStages) {

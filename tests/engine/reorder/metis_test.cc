@@ -91,6 +91,28 @@ TEST_F(MetisOrder, KeepsPlantedBlocksTogether) {
   EXPECT_GT(static_cast<double>(near) / static_cast<double>(shuffled.num_edges()), 0.85);
 }
 
+// Parts lie one after the other: few edges cross a border, though most nodes have neighbours far away.
+TEST_F(MetisOrder, TellsTheBordersOfItsParts) {
+  const int64_t blocks = 4, size = kBlockNodes;
+  const Csr csr = BuildCsrByTarget(ShuffleIds(PlantedGraph(blocks, size, 6, 1, 3), 4));
+  OrderComputer computer(csr);
+  const Permutation permutation = computer.Compute(OrderKind::kMetis).value();
+  const std::vector<int64_t> borders = computer.TakeMetisBorders();
+  ASSERT_EQ(borders.size(), static_cast<size_t>(blocks + 1));
+  EXPECT_EQ(borders.front(), 0);
+  EXPECT_EQ(borders.back(), csr.num_rows);
+  EXPECT_TRUE(std::is_sorted(borders.begin(), borders.end()));
+  const auto part_of = [&](NodeId v) {
+    return std::upper_bound(borders.begin(), borders.end(), permutation.ToNew(v)) - borders.begin();
+  };
+  int64_t inside = 0;
+  for (NodeId row = 0; row < csr.num_rows; ++row) {
+    for (EdgeId e = csr.row_ptr[row]; e < csr.row_ptr[row + 1]; ++e) inside += part_of(csr.col[e]) == part_of(row);
+  }
+  EXPECT_GT(static_cast<double>(inside) / static_cast<double>(csr.nnz()), 0.85);
+  EXPECT_TRUE(computer.TakeMetisBorders().empty()) << "given away";
+}
+
 TEST_F(MetisOrder, OfOneBlockIsRcm) {
   const Csr csr = BuildCsrByTarget(ShuffleIds(GridGraph(50), 2));
   EXPECT_EQ(ComputeOrder(OrderKind::kMetis, csr)->new_of_old(), ComputeOrder(OrderKind::kRcm, csr)->new_of_old());
