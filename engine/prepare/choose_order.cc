@@ -126,7 +126,7 @@ class AutoOrder {
       if (kind == OrderKind::kCommunity && options_.auto_orders != AutoOrders::kAll) continue;
       StatusOr<Permutation> permutation = computer_.Compute(kind);
       if (!permutation.ok()) continue;
-      const auto reuse = EstimateReuse(graph_, permutation->old_of_new(), options_.caches);
+      const auto reuse = EstimateReuse(graph_, permutation->old_of_new(), options_.caches, kReuseSample, options_.pool);
       candidates.push_back({kind, *std::move(permutation), RelativeGatherCost(reuse[kMeasuredWidthAt]), std::nullopt});
     }
     return candidates;
@@ -175,6 +175,7 @@ double RelativeGatherCost(const ReuseEstimate& reuse) {
 StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const ChooseOptions& options) {
   ProfileOptions profile;
   profile.caches = options.caches;
+  profile.pool = options.pool;
   const LocalityProfile before = ProfileLocality(graph, profile);
   ChosenOrder chosen;
   if (requested == OrderKind::kAuto) {
@@ -191,7 +192,7 @@ StatusOr<ChosenOrder> ChooseOrder(OrderKind requested, const Csr& graph, const C
   chosen.before = before;
   if (chosen.communities) {
     chosen.before.inside_window_and_community =
-        InsideWindowAndCommunity(graph, kLocalityWindow, chosen.communities->of_node);
+        InsideWindowAndCommunity(graph, kLocalityWindow, chosen.communities->of_node, options.pool);
   }
   return chosen;
 }

@@ -130,7 +130,7 @@ StatusOr<Profiled> Profile(const Csr& csr, const ChooseOptions& choose, ChosenOr
   std::optional<Communities> communities = std::exchange(order->communities, std::nullopt);
   if (communities) {
     communities = Renumbered(*std::move(communities), order->permutation);
-    profile.communities = ProfileCommunities(csr, *communities);
+    profile.communities = ProfileCommunities(csr, *communities, choose.pool);
     if (order->kind == OrderKind::kCommunity) profiled.blocks = BlocksOf(*communities);
     options.community_of = communities->of_node;
   }

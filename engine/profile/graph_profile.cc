@@ -4,10 +4,13 @@
 #include "engine/profile/graph_profile.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
 #include "engine/graph/parallel_csr.h"
+#include "engine/profile/rows_in_parallel.h"
 
 namespace vicinal {
 namespace {
@@ -27,18 +30,28 @@ void ProfileDegrees(const Csr& graph, GraphProfile* profile) {
     profile->degree_quantiles[i] = Quantile(kQuantiles[i], degrees);
 }
 
-void ProfileEdges(const Csr& graph, GraphProfile* profile) {
-  std::vector<char> connected(graph.num_rows, false);
-  for (int64_t t = 0; t < graph.num_rows; ++t) {
-    const EdgeId begin = graph.row_ptr[t], end = graph.row_ptr[t + 1];
-    if (begin < end) connected[t] = true;
-    for (EdgeId e = begin; e < end; ++e) {
-      connected[graph.col[e]] = true;
-      profile->self_loops += graph.col[e] == t;
-      profile->duplicate_edges += e > begin && graph.col[e] == graph.col[e - 1];
+void ProfileEdges(const Csr& graph, ThreadPool* pool, GraphProfile* profile) {
+  std::vector<char> connected(graph.num_rows, 0);
+  const auto connect = [&](int64_t node) {
+    const std::atomic_ref<char> flag(connected[node]);
+    if (flag.load(std::memory_order_relaxed) == 0) flag.store(1, std::memory_order_relaxed);
+  };
+  const auto [loops, duplicates] = internal::SumOverRows<2>(pool, graph.num_rows, [&](int64_t first, int64_t last) {
+    std::array<int64_t, 2> sums = {};
+    for (int64_t t = first; t < last; ++t) {
+      const EdgeId begin = graph.row_ptr[t], end = graph.row_ptr[t + 1];
+      if (begin < end) connect(t);
+      for (EdgeId e = begin; e < end; ++e) {
+        connect(graph.col[e]);
+        sums[0] += graph.col[e] == t;
+        sums[1] += e > begin && graph.col[e] == graph.col[e - 1];
+      }
     }
-  }
-  profile->isolated_nodes = std::count(connected.begin(), connected.end(), false);
+    return sums;
+  });
+  profile->self_loops = loops;
+  profile->duplicate_edges = duplicates;
+  profile->isolated_nodes = std::count(connected.begin(), connected.end(), 0);
 }
 
 }  // namespace
@@ -60,7 +73,7 @@ GraphProfile ProfileStructure(const Csr& graph, const ProfileOptions& options) {
   if (graph.num_rows == 0) return profile;
   profile.mean_degree = static_cast<double>(profile.num_edges) / static_cast<double>(profile.num_nodes);
   ProfileDegrees(graph, &profile);
-  ProfileEdges(graph, &profile);
+  ProfileEdges(graph, options.pool, &profile);
   profile.symmetric = IsPatternSymmetric(graph, options.pool);
   return profile;
 }

@@ -35,11 +35,12 @@ GraphProfile ProfileGraph(const Csr& graph, const ProfileOptions& options = {});
 // Locality of the numbering that `graph` is in. O(E).
 LocalityProfile ProfileLocality(const Csr& graph, const ProfileOptions& options = {});
 
-// LocalityProfile::inside_window_and_community. O(E).
-double InsideWindowAndCommunity(const Csr& graph, int64_t window, std::span<const NodeId> community_of);
+// LocalityProfile::inside_window_and_community. O(E). `pool` null: only the calling thread.
+double InsideWindowAndCommunity(const Csr& graph, int64_t window, std::span<const NodeId> community_of,
+                                ThreadPool* pool = nullptr);
 
-// `communities` of `graph`, both in any one numbering. O(N + E).
-CommunityProfile ProfileCommunities(const Csr& graph, const Communities& communities);
+// `communities` of `graph`, both in any one numbering. O(N + E). `pool` as above.
+CommunityProfile ProfileCommunities(const Csr& graph, const Communities& communities, ThreadPool* pool = nullptr);
 
 // The smallest value such that at least a share `q` of `values` is not above it. Reorders `values`, which must not be
 // empty.

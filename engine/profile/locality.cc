@@ -2,11 +2,13 @@
 // Spans in one pass over the edges; tiles band by band, with one counter for each tile that a band can touch; reuse in
 // reuse.cc. O(E) time, 4 bytes per 256 nodes and the sample's of memory.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <vector>
 
 #include "engine/profile/graph_profile.h"
 #include "engine/profile/reuse.h"
+#include "engine/profile/rows_in_parallel.h"
 
 namespace vicinal {
 namespace {
@@ -23,15 +25,18 @@ DensityShares SharesOf(const std::array<int64_t, kDensityBounds.size() + 1>& edg
   return shares;
 }
 
-void ProfileSpans(const Csr& graph, int64_t window, LocalityProfile* profile) {
-  int64_t inside = 0, span_sum = 0;
-  for (int64_t t = 0; t < graph.num_rows; ++t) {
-    for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) {
-      const int64_t span = std::abs(graph.col[e] - t);
-      inside += span < window;
-      span_sum += span;
+void ProfileSpans(const Csr& graph, int64_t window, ThreadPool* pool, LocalityProfile* profile) {
+  const auto [inside, span_sum] = internal::SumOverRows<2>(pool, graph.num_rows, [&](int64_t first, int64_t last) {
+    std::array<int64_t, 2> sums = {};
+    for (int64_t t = first; t < last; ++t) {
+      for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) {
+        const int64_t span = std::abs(graph.col[e] - t);
+        sums[0] += span < window;
+        sums[1] += span;
+      }
     }
-  }
+    return sums;
+  });
   profile->inside_window = static_cast<double>(inside) / static_cast<double>(graph.nnz());
   profile->mean_span = static_cast<double>(span_sum) / static_cast<double>(graph.nnz());
 }
@@ -65,27 +70,32 @@ DensityShares ProfileTiles(const Csr& graph) {
 LocalityProfile ProfileLocality(const Csr& graph, const ProfileOptions& options) {
   LocalityProfile profile;
   if (graph.nnz() == 0) return profile;
-  ProfileSpans(graph, options.window, &profile);
+  ProfileSpans(graph, options.window, options.pool, &profile);
   if (!options.community_of.empty()) {
-    profile.inside_window_and_community = InsideWindowAndCommunity(graph, options.window, options.community_of);
+    profile.inside_window_and_community =
+        InsideWindowAndCommunity(graph, options.window, options.community_of, options.pool);
   }
   profile.tile_density = ProfileTiles(graph);
-  profile.reuse = EstimateReuse(graph, {}, options.caches);
+  profile.reuse = EstimateReuse(graph, {}, options.caches, kReuseSample, options.pool);
   return profile;
 }
 
-double InsideWindowAndCommunity(const Csr& graph, int64_t window, std::span<const NodeId> community_of) {
+double InsideWindowAndCommunity(const Csr& graph, int64_t window, std::span<const NodeId> community_of,
+                                ThreadPool* pool) {
   if (graph.nnz() == 0) return 0.0;
-  int64_t inside = 0;
-  for (int64_t t = 0; t < graph.num_rows; ++t) {
-    for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) {
-      inside += std::abs(graph.col[e] - t) < window && community_of[graph.col[e]] == community_of[t];
+  const auto [inside] = internal::SumOverRows<1>(pool, graph.num_rows, [&](int64_t first, int64_t last) {
+    int64_t sum = 0;
+    for (int64_t t = first; t < last; ++t) {
+      for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) {
+        sum += std::abs(graph.col[e] - t) < window && community_of[graph.col[e]] == community_of[t];
+      }
     }
-  }
+    return std::array<int64_t, 1>{sum};
+  });
   return static_cast<double>(inside) / static_cast<double>(graph.nnz());
 }
 
-CommunityProfile ProfileCommunities(const Csr& graph, const Communities& communities) {
+CommunityProfile ProfileCommunities(const Csr& graph, const Communities& communities, ThreadPool* pool) {
   CommunityProfile profile;
   profile.known = true;
   profile.count = communities.count;
@@ -98,13 +108,18 @@ CommunityProfile ProfileCommunities(const Csr& graph, const Communities& communi
   for (size_t i = 0; i < kQuantiles.size(); ++i) profile.size_quantiles[i] = Quantile(kQuantiles[i], sizes);
   if (graph.nnz() == 0) return profile;
 
+  std::vector<int64_t> of_row(graph.num_rows);  // edges of each row that stay inside
+  internal::SumOverRows<0>(pool, graph.num_rows, [&](int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      const NodeId own = communities.of_node[t];
+      int64_t here = 0;
+      for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) here += communities.of_node[graph.col[e]] == own;
+      of_row[t] = here;
+    }
+    return std::array<int64_t, 0>();
+  });
   std::vector<int64_t> inside(communities.count, 0);
-  for (int64_t t = 0; t < graph.num_rows; ++t) {
-    const NodeId own = communities.of_node[t];
-    int64_t here = 0;
-    for (EdgeId e = graph.row_ptr[t]; e < graph.row_ptr[t + 1]; ++e) here += communities.of_node[graph.col[e]] == own;
-    inside[own] += here;
-  }
+  for (int64_t t = 0; t < graph.num_rows; ++t) inside[communities.of_node[t]] += of_row[t];
   std::array<int64_t, kDensityBounds.size() + 1> edges = {};
   int64_t total = 0;
   for (int64_t c = 0; c < communities.count; ++c) {

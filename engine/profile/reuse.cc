@@ -5,8 +5,11 @@
 #include "engine/profile/reuse.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <vector>
+
+#include "engine/profile/rows_in_parallel.h"
 
 namespace vicinal {
 namespace {
@@ -25,24 +28,47 @@ struct Sample {
   double rate() const { return static_cast<double>(threshold) * 0x1p-32; }
 };
 
+// Halves the threshold until the sample is small enough.
+void Shrink(size_t most, Sample* sample) {
+  while (sample->gathers.size() > most && sample->threshold > 0) {
+    sample->threshold /= 2;
+    std::erase_if(sample->gathers, [&](NodeId source) { return Hash(source) >= sample->threshold; });
+  }
+}
+
+// The rows [first, last) of `row_order`.
+void CollectRows(const Csr& graph, std::span<const NodeId> row_order, int64_t first, int64_t last, size_t most,
+                 Sample* sample) {
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t row = row_order.empty() ? i : row_order[i];
+    for (EdgeId e = graph.row_ptr[row]; e < graph.row_ptr[row + 1]; ++e) {
+      if (Hash(graph.col[e]) < sample->threshold) sample->gathers.push_back(graph.col[e]);
+    }
+    Shrink(most, sample);
+  }
+}
+
 // As many as were asked for, where the sources' counts are even; a source with very many edges may bring many at once,
-// so that the threshold is halved until they are few enough again.
-Sample CollectSample(const Csr& graph, std::span<const NodeId> row_order, int64_t wanted) {
+// so that the threshold is halved until they are few enough again. A part of the rows is only halved where all of them
+// would be, so the parts do not show.
+Sample CollectSample(const Csr& graph, std::span<const NodeId> row_order, int64_t wanted, ThreadPool* pool) {
   Sample sample;
   if (graph.nnz() > wanted) {
     sample.threshold = static_cast<uint64_t>(0x1p32 * static_cast<double>(wanted) / static_cast<double>(graph.nnz()));
   }
   const size_t most = static_cast<size_t>(4 * wanted);
-  for (int64_t i = 0; i < graph.num_rows; ++i) {
-    const int64_t row = row_order.empty() ? i : row_order[i];
-    for (EdgeId e = graph.row_ptr[row]; e < graph.row_ptr[row + 1]; ++e) {
-      if (Hash(graph.col[e]) < sample.threshold) sample.gathers.push_back(graph.col[e]);
-    }
-    while (sample.gathers.size() > most && sample.threshold > 0) {
-      sample.threshold /= 2;
-      std::erase_if(sample.gathers, [&](NodeId source) { return Hash(source) >= sample.threshold; });
-    }
+  std::vector<Sample> parts(pool != nullptr ? 2 * static_cast<size_t>(pool->num_threads()) : 1, sample);
+  internal::ForRowRanges(pool, graph.num_rows, static_cast<int64_t>(parts.size()),
+                         [&](int64_t first, int64_t last, int64_t task) {
+                           CollectRows(graph, row_order, first, last, most, &parts[task]);
+                         });
+  for (const Sample& part : parts) sample.threshold = std::min(sample.threshold, part.threshold);
+  for (Sample& part : parts) {
+    std::copy_if(part.gathers.begin(), part.gathers.end(), std::back_inserter(sample.gathers),
+                 [&](NodeId source) { return Hash(source) < sample.threshold; });
+    part.gathers = {};
   }
+  Shrink(most, &sample);
   return sample;
 }
 
@@ -99,10 +125,11 @@ double ShareOf(int64_t hits, const Sample& sample, int64_t num_edges) {
 }  // namespace
 
 std::array<ReuseEstimate, kReuseWidths.size()> EstimateReuse(const Csr& graph, std::span<const NodeId> row_order,
-                                                             const CacheSizes& caches, int64_t sample_size) {
+                                                             const CacheSizes& caches, int64_t sample_size,
+                                                             ThreadPool* pool) {
   std::array<ReuseEstimate, kReuseWidths.size()> estimates = {};
   if (graph.nnz() == 0) return estimates;
-  const Sample sample = CollectSample(graph, row_order, sample_size);
+  const Sample sample = CollectSample(graph, row_order, sample_size, pool);
   std::array<Counter, 2 * kReuseWidths.size()> counters;
   for (size_t i = 0; i < kReuseWidths.size(); ++i) {
     const int64_t row_bytes = kReuseWidths[i] * static_cast<int64_t>(sizeof(float));

@@ -18,9 +18,11 @@ namespace vicinal {
 // A gather hits a least-recently-used cache of C rows if fewer than C other rows were gathered since that row was last
 // (its reuse distance: Mattson et al. 1970). Distances are taken among sources whose hash is low and scaled up
 // (SHARDS: Waldspurger et al. 2015, with its correction of the sample's size), exactly where `sample` covers all edges.
-// O(E + sample * log sample); about `sample` gathers are looked at, at most 4 times as many.
+// O(E + sample * log sample); about `sample` gathers are looked at, at most 4 times as many. The same whatever `pool`
+// (null: only the calling thread); with one, up to 8 samples per thread are collected at once.
 std::array<ReuseEstimate, kReuseWidths.size()> EstimateReuse(const Csr& graph, std::span<const NodeId> row_order,
-                                                             const CacheSizes& caches, int64_t sample = kReuseSample);
+                                                             const CacheSizes& caches, int64_t sample = kReuseSample,
+                                                             ThreadPool* pool = nullptr);
 
 }  // namespace vicinal
 

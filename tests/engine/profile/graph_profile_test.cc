@@ -203,6 +203,51 @@ TEST(ReuseEstimate, OfOneBusySource) {
   }
 }
 
+// A star's centre and R-MAT's hubs bring more gathers than wanted, so that the sample is halved.
+TEST(GraphProfile, ThreadsDoNotShow) {
+  EdgeList star;
+  star.num_nodes = 40000;
+  for (NodeId v = 1; v < star.num_nodes; ++v) {
+    star.source.push_back(v % 3);
+    star.target.push_back(v);
+  }
+  ThreadPool pool(3);
+  for (const EdgeList& edges : {star, RmatGraph(14, 400000, 2), UniformGraph(9000, 100000, 3), GridGraph(70)}) {
+    const Csr csr = BuildCsrByTarget(edges);
+    ProfileOptions options;
+    options.caches = kSmallCaches;
+    std::vector<NodeId> community(csr.num_rows);
+    for (NodeId v = 0; v < csr.num_rows; ++v) community[v] = v / 700;
+    options.community_of = community;
+    const GraphProfile alone = ProfileGraph(csr, options);
+    options.pool = &pool;
+    const GraphProfile together = ProfileGraph(csr, options);
+    EXPECT_EQ(alone.self_loops, together.self_loops);
+    EXPECT_EQ(alone.duplicate_edges, together.duplicate_edges);
+    EXPECT_EQ(alone.isolated_nodes, together.isolated_nodes);
+    EXPECT_EQ(alone.before.inside_window, together.before.inside_window);
+    EXPECT_EQ(alone.before.mean_span, together.before.mean_span);
+    EXPECT_EQ(alone.before.inside_window_and_community, together.before.inside_window_and_community);
+    for (const int64_t sample : {int64_t{100}, int64_t{5000}, kReuseSample}) {
+      const auto a = EstimateReuse(csr, {}, kSmallCaches, sample),
+                 b = EstimateReuse(csr, {}, kSmallCaches, sample, &pool);
+      for (size_t i = 0; i < a.size(); ++i) {
+        EXPECT_EQ(a[i].l2, b[i].l2);
+        EXPECT_EQ(a[i].llc, b[i].llc);
+      }
+    }
+    Communities communities;
+    communities.count = (csr.num_rows + 699) / 700;
+    communities.of_node = community;
+    communities.sizes.assign(communities.count, 700);
+    communities.sizes.back() = static_cast<NodeId>(csr.num_rows - 700 * (communities.count - 1));
+    const CommunityProfile by_one = ProfileCommunities(csr, communities);
+    const CommunityProfile by_three = ProfileCommunities(csr, communities, &pool);
+    EXPECT_EQ(by_one.inside, by_three.inside);
+    EXPECT_EQ(by_one.density, by_three.density);
+  }
+}
+
 TEST(ReuseEstimate, OfNoEdges) {
   for (const ReuseEstimate& estimate : EstimateReuse(BuildCsrByTarget(MakeEdges(3, {})), {}, {})) {
     EXPECT_EQ(estimate.l2, 0.0);
