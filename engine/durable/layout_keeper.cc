@@ -20,6 +20,9 @@ state::VersionId OwnerOf(const PreparedGraph& graph) {
   return {state::Store::kGraphs, graph.parts().name, graph.parts().version, "", 0};
 }
 
+// Of the disk, that layouts leave to versions.
+constexpr int64_t kSpareBytes = int64_t{1} << 30;
+
 std::string DescribeLayout(const PreparedGraph::LayoutKey& key) {
   return absl::StrCat(key.kernel, " (", key.name, ")");
 }
@@ -142,7 +145,7 @@ Status LayoutKeeper::RestoreOne(const PreparedGraph& graph, const StoredLayout& 
   if (!memory.ok()) return absl::ResourceExhaustedError(memory.status().message());
   const FileInput input(*file, layout, pool);
   const LayoutMaker make = [&](LayoutSource& source) { return codec->Unflatten(layout.key.name, input, source); };
-  const Status made = graph.Layout(layout.key.spec, layout.key.kernel, layout.key.name, make).status();
+  Status made = graph.Layout(layout.key.spec, layout.key.kernel, layout.key.name, make).status();
   graph.SettleReservation(&*memory);  // also of an adjacency without its layout
   return made;
 }
@@ -214,6 +217,7 @@ StatusOr<StoredLayout> LayoutKeeper::Store(const PreparedGraph& graph, const Pre
   std::vector<state::SectionSpec> sections;
   for (const LayoutArray& array : flat.arrays) sections.push_back({array.name, DataType::kUint8, {array.bytes}});
   std::vector<std::string> used;
+  used.reserve(entries.size());
   for (const Known::Entry& other : entries) used.push_back(other.stored.file.name);
   stored.file.name = LayoutFileName(parts_.device_kind, stored.key, stored.layout_version, used);
   double copy_seconds = 0.0;
@@ -266,6 +270,8 @@ Status LayoutKeeper::Keep(const PreparedGraph& graph, const IsUnwanted& is_unwan
     const LayoutCodec* const codec = CodecOf(kept.key.kernel);
     const bool tried = std::find(known.not_worth.begin(), known.not_worth.end(), kept.key) != known.not_worth.end();
     if (codec == nullptr || tried || kept.make_seconds < parts_.min_make_seconds) continue;
+    // What can be made again must not fill the disk.
+    if (parts_.directory->FreeBytes().value_or(0) < kept.layout->size_bytes() + kSpareBytes) continue;
     bool pays = false;
     StatusOr<StoredLayout> stored = Store(graph, kept, *codec, known.entries, is_unwanted, &pays);
     if (!stored.ok()) {

@@ -87,6 +87,9 @@ StatusOr<std::unique_ptr<SectionFileReader>> StateDirectory::OpenLayoutFile(cons
 void StateDirectory::SweepLayouts(const std::string& version, WallTime since, SweepReport* report) {
   const auto entries = files_->List(version + kLayoutsDirectory);
   if (!entries.ok()) return;
+  // A replica that has just read a list opens the files that it names.
+  const auto documents = files_->Stat(version + "/documents");
+  if (documents.ok() && documents->modify_time > since) return;
   std::set<std::string> listed;
   for (const DirectoryEntry& entry : files_->List(version + "/documents").value_or(std::vector<DirectoryEntry>())) {
     if (!entry.name.starts_with("layouts-") || !entry.name.ends_with(".json")) continue;

@@ -207,6 +207,20 @@ TEST_F(LayoutKeeperTest, WhatIsMadeAtOnceIsNotTried) {
   EXPECT_THAT(LayoutFiles(files_), IsEmpty());
 }
 
+TEST_F(LayoutKeeperTest, TheyLeaveSpaceOnTheDisk) {
+  const auto directory = OpenState(&files_);
+  const auto graph = Graph();
+  ASSERT_TRUE(Publish(*graph, *directory).ok());
+  Sums(*graph, "times 1");
+  LayoutKeeper keeper(Parts(directory.get()));
+  files_.set_free_bytes(int64_t{1} << 30);
+  ASSERT_TRUE(keeper.Keep(*graph, {}).ok());
+  EXPECT_THAT(LayoutFiles(files_), IsEmpty());
+  files_.set_free_bytes(int64_t{2} << 30);
+  ASSERT_TRUE(keeper.Keep(*graph, {}).ok());
+  EXPECT_THAT(LayoutFiles(files_), SizeIs(1));
+}
+
 TEST_F(LayoutKeeperTest, DamageOfAnyByteIsNoticedAndCostsLayoutsAlone) {
   StoreTwo(&files_);
   testing::SplitMix64 random(1);
