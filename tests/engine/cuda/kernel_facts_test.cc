@@ -9,11 +9,14 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "engine/kernels/backend.h"
+#include "engine/kernels/layout_codec.h"
 #include "engine/tune/work.h"
+#include "tests/engine/cuda/layout_form_testing.h"
 #include "tests/engine/tune/prior_cases.h"
 
 namespace vicinal {
@@ -46,6 +49,46 @@ class CudaKernelFactsTest : public ::testing::Test {
 
   KernelRegistry registry_;
 };
+
+// On the CPU's memory, which layouts are made in as well: what a kernel stores and reads again is what it made, and it
+// reads no layout under another's name.
+TEST_F(CudaKernelFactsTest, LayoutsComeBackFromTheirFlatForm) {
+  const cuda::HostCsr graph = cuda::CommunityGraph(9'000, 5'000);
+  const CsrView adjacency = graph.view();
+  const AggregateProblem problem =
+      AggregateProblemOf(testing::AggregateKey("sum", 64), adjacency.rows, adjacency.cols, adjacency.nnz);
+  const auto device = MakeCpuDevice(1);
+  std::set<std::string> made, without;
+  for (const auto& entry : registry_.aggregate.kernels()) {
+    const AggregateKernel& kernel = entry->kernel();
+    const LayoutCodec* const codec = LayoutCodecOf(kernel);
+    for (const KernelConfig& config : kernel.Candidates(problem)) {
+      const std::string name = kernel.LayoutName(problem, config);
+      if (name.empty()) continue;
+      SCOPED_TRACE(std::string(kernel.name()) + ", " + name);
+      if (codec == nullptr) {
+        without.emplace(kernel.name());
+        continue;
+      }
+      LayoutSource source(adjacency, {}, *device);
+      const auto layout = kernel.MakeLayout(problem, config, source);
+      if (!layout.ok()) continue;  // it does not pay here
+      made.emplace(kernel.name());
+      const cuda::MemoryInput form(codec->Flatten(**layout));
+      const auto again = codec->Unflatten(name, form, source);
+      ASSERT_TRUE(again.ok()) << again.status();
+      const cuda::MemoryInput second(codec->Flatten(**again));
+      EXPECT_TRUE(second.arrays == form.arrays && second.numbers == form.numbers);
+      EXPECT_EQ((*again)->size_bytes(), (*layout)->size_bytes());
+      EXPECT_EQ(codec->Unflatten("x" + name, form, source).status().code(), StatusCode::kDataLoss);
+      EXPECT_EQ(codec->Unflatten("", form, source).status().code(), StatusCode::kDataLoss);
+    }
+  }
+  EXPECT_THAT(made, ::testing::UnorderedElementsAre("binned_rows", "dense_tiles", "length_sorted_rows",
+                                                    "partition_dual", "template_spmm"));
+  EXPECT_THAT(without,
+              ::testing::IsSubsetOf({"cusparse", "neighbor_group", "neighbor_group_atomics", "source_panels"}));
+}
 
 // As for the CPU's (tests/engine/kernels/kernel_facts_test.cc).
 TEST_F(CudaKernelFactsTest, IdsAreStable) {

@@ -20,56 +20,10 @@
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 #include "tests/engine/cuda/host_csr.h"
+#include "tests/engine/cuda/layout_form_testing.h"
 
 namespace vicinal::cuda {
 namespace {
-
-// A flat form in memory.
-class MemoryInput final : public LayoutInput {
- public:
-  explicit MemoryInput(const FlatLayout& flat) : numbers(flat.numbers) {
-    for (const LayoutArray& array : flat.arrays) {
-      arrays[array.name].assign(static_cast<const char*>(array.data), static_cast<size_t>(array.bytes));
-    }
-  }
-  StatusOr<int64_t> BytesOf(std::string_view array) const override {
-    const auto found = arrays.find(std::string(array));
-    if (found == arrays.end()) return Bad("an array is missing");
-    return static_cast<int64_t>(found->second.size());
-  }
-  Status Read(std::string_view array, void* to) const override {
-    const std::string& bytes = arrays.at(std::string(array));
-    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-    return OkStatus();
-  }
-  StatusOr<int64_t> Number(std::string_view name) const override {
-    const auto found = numbers.find(std::string(name));
-    if (found == numbers.end()) return Bad("a number is missing");
-    return found->second;
-  }
-  Status Bad(std::string_view problem) const override { return absl::DataLossError(std::string(problem)); }
-
-  std::map<std::string, std::string> arrays;
-  std::map<std::string, int64_t> numbers;
-};
-
-// Communities, a hub that many read, rows of every length, empty rows, copies of edges.
-HostCsr Graph(int64_t nodes, int64_t hub_edges) {
-  std::mt19937 random(5);
-  HostCsr graph;
-  graph.cols = nodes;
-  for (int64_t row = 0; row < nodes; ++row) {
-    const int64_t degree = row == 70 ? hub_edges : row % 9 == 0 ? 0 : 30 + row % 40;
-    const int64_t first = row / 64 * 64;
-    for (int64_t e = 0; e < degree; ++e) {
-      const int64_t near = std::min<int64_t>(nodes - 1, first + static_cast<int64_t>(random() % 64));
-      graph.col.push_back(static_cast<int32_t>(e % 5 == 0 ? 3 : e % 7 == 0 ? random() % nodes : near));
-    }
-    std::sort(graph.col.begin() + graph.row_ptr.back(), graph.col.end());
-    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
-  }
-  return graph;
-}
 
 template <class T>
 std::string Bytes(const std::vector<T>& values) {
@@ -118,7 +72,7 @@ class LayoutFormsTest : public ::testing::Test {
 
 TEST_F(LayoutFormsTest, ListsOfWork) {
   for (const auto& [nodes, hub] : {std::pair{900, 500}, {9'000, 5'000}}) {
-    const HostCsr graph = Graph(nodes, hub);
+    const HostCsr graph = CommunityGraph(nodes, hub);
     const CsrView view = graph.view(), borders = {view.rows, view.cols, view.nnz, view.row_ptr, nullptr, nullptr};
     const int64_t part = PartEdges(view.nnz);
     const LengthSortedConfig sorted = {.part = 64};
@@ -142,14 +96,14 @@ TEST_F(LayoutFormsTest, ListsOfWork) {
       ASSERT_TRUE(again.ok()) << again.status();
       EXPECT_TRUE(again->arrays == whole.arrays && again->numbers == whole.numbers);
       EXPECT_GT(Tamper(whole, read), 120);
-      const HostCsr other = Graph(nodes, hub - 1);
+      const HostCsr other = CommunityGraph(nodes, hub - 1);
       EXPECT_FALSE(ReadRowWork(whole, other.view(), cuts).ok()) << "of another graph";
     }
   }
 }
 
 TEST_F(LayoutFormsTest, EdgeBlocks) {
-  const HostCsr graph = Graph(900, 500);
+  const HostCsr graph = CommunityGraph(900, 500);
   const CsrView view = graph.view();
   const auto groups = NeighborGroupLayout::Upload({}, *device_);
   const HostEdgeBlocks blocks =
@@ -173,7 +127,7 @@ TEST_F(LayoutFormsTest, EdgeBlocks) {
 
 TEST_F(LayoutFormsTest, StagedEdges) {
   for (const bool weighted : {false, true}) {
-    HostCsr graph = Graph(900, 500);
+    HostCsr graph = CommunityGraph(900, 500);
     if (weighted) graph.value.assign(graph.col.size(), 0.5f);
     const CsrView view = graph.view();
     const HostStagedEdges edges = BuildStagedEdges(view, 50, pool_);
@@ -195,7 +149,7 @@ TEST_F(LayoutFormsTest, StagedEdges) {
 }
 
 TEST_F(LayoutFormsTest, DenseTiles) {
-  const HostCsr graph = Graph(900, 500);
+  const HostCsr graph = CommunityGraph(900, 500);
   const CsrView view = graph.view();
   const HostDenseTiles tiles = FindDenseTiles(view, 64, pool_);
   ASSERT_FALSE(tiles.tile_col.empty());
