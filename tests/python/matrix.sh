@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The wheel of the Python client in clean virtual environments: each PYTHON given with protobuf 4, 5 and 6, newest of each. Run by hand; needs
+# The wheel of the Python client in clean virtual environments: each PYTHON given with protobuf 4 to 7, newest of each. Run by hand; needs
 # a package index, a built server (VICINAL_BIN_DIR) and protoc.
 #   VICINAL_BIN_DIR=build/quick/bin tests/python/matrix.sh WORK_DIR python3.9 python3.13 ...
 set -euo pipefail
@@ -17,7 +17,7 @@ export VICINAL_BIN_DIR
 mkdir -p "$work"
 
 for python in "$@"; do
-  for protobuf in 4 5 6; do
+  for protobuf in 4 5 6 7; do
     venv="$work/$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-protobuf$protobuf"
     "$python" -m venv --clear "$venv"
     if ! "$venv/bin/pip" install -q "$root/client/python" "protobuf==$protobuf.*" scipy networkx pandas >"$venv/pip.log" 2>&1; then
