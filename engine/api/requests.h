@@ -122,6 +122,8 @@ struct WantedClasses {
   bool logits = false;
 };
 
+struct WantedLinks;  // engine/api/links.h
+
 // Whether the caller can use an answer of that shape. The engine asks once, before it queues the request and on the
 // thread of Submit; an error refuses the request. May be empty: any shape will do.
 using AnswerCheck = std::function<Status(const AnswerShape& shape)>;
@@ -142,6 +144,9 @@ struct InferenceRequest {
   // For outputs that are logits of classes. With it the result has either `ranked` or `values`; the bits of what is
   // made of either are the same where the processor has fused multiply-adds (engine/device/class_rows.h).
   std::optional<WantedClasses> classes;
+  // Scores of links are asked for, not rows: `nodes` is ignored, and an empty ExecutionOptions::output means the
+  // decoder's, or "logits". The shape that `check_answer` gets is that of the scores.
+  std::shared_ptr<const WantedLinks> links;
   AnswerCheck check_answer;
   Requester requester;
   WorkLimits limits;
@@ -192,6 +197,10 @@ struct InferenceResult {
   int64_t width = 0;
   std::vector<float> values;  // [rows, width], in the order asked for; with `ranked` only if wanted
   std::optional<RankedRows> ranked;
+  // Of links `values` are their scores: [pairs, 1], or [nodes, k], best first, where nodes have fewer partners filled
+  // with -infinity. With all edges: source and target of each, [edges, 2], by target, then source. With partners: their
+  // ids [nodes, k], -1 where there is none.
+  std::vector<int64_t> links;
   // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
   std::shared_ptr<const void> held;
   // What was computed: the receptive field of the nodes asked for, or the full graph.

@@ -122,6 +122,9 @@ struct ModelResource {
   int64_t edge_feature_width = 0;  // features that layers read of each edge; 0: none does
   std::vector<LayerInfo> layers;
   std::vector<std::string> outputs;  // names that ExecutionOptions::output takes
+  std::string decoder;               // of links: "distmult", ...; empty: the document has none
+  std::string decoder_output;        // the output whose rows it takes
+  int64_t decoder_relations = 0;
   int64_t parameter_count = 0;
   int64_t size_bytes = 0;
   bool reference_checked = false;

@@ -52,6 +52,11 @@ KeptAnswersHandle AnswerKeeper::Find(const QueuedRequest& request) {
 std::optional<Status> AnswerKeeper::Answer(QueuedRequest* request) {
   KeptAnswersHandle kept = Find(*request);
   if (kept == nullptr) return std::nullopt;
+  if (request->links != nullptr) {
+    // Scores take long enough to wait for their turn.
+    if (parts_.runner->reads_host_memory()) request->kept = std::move(kept);
+    return std::nullopt;
+  }
   if (executor_->draining()) return DrainingRefusal();
   request->arrival = parts_.clock->Now();
   if (Status limits = request->limits.Check(*parts_.clock); !limits.ok()) return limits;

@@ -79,6 +79,11 @@ ModelResource ResourceOf(const StoredModel& stored) {
   resource.edge_feature_width = model.edge_feature_width;
   resource.layers.assign(model.layers.begin(), model.layers.end());
   for (const NamedOutput& output : model.outputs) resource.outputs.push_back(output.name);
+  if (model.decoder) {
+    resource.decoder = std::string(NameOf(model.decoder->kind));
+    resource.decoder_output = model.decoder->output;
+    resource.decoder_relations = model.decoder->relations;
+  }
   resource.parameter_count = model.parameter_count;
   resource.size_bytes = model.size_bytes;
   resource.reference_checked = stored.reference_checked;

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/execute/answer_cache.h"
+#include "engine/execute/links/run_links.h"
 #include "engine/execute/merged_graphs.h"
 #include "engine/execute/plan_memory.h"
 #include "engine/prepare/counted_features.h"
@@ -74,6 +76,7 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
 }
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
+  if (request.kept != nullptr) return RunKept(request, context);
   VICINAL_ASSIGN_OR_RETURN(Answers answers, RunShared({&request}, context));
   return std::move(answers.front());
 }
@@ -176,13 +179,17 @@ StatusOr<InferenceResult> PlanRunner::AnswerOf(const QueuedRequest& request, con
   result.receptive_field = computed.receptive_field;
   result.computed_nodes = computed.computed_nodes;
   result.run_requests = run_requests;
-  VICINAL_RETURN_IF_ERROR(TakeRows(request, computed, WantedOf(request, ids), run, &result));
+  const WantedRows wanted = WantedOf(request, ids);
+  VICINAL_RETURN_IF_ERROR(request.links != nullptr ? TakeLinks(request, computed, wanted, run, &result)
+                                                   : TakeRows(request, computed, wanted, run, &result));
+  const double scored = request.links != nullptr ? SecondsBetween(begin, parts_.clock->Now()) : 0.0;
   result.served_by = ServedByOf(request);
   result.served_by.numerics_revision = RevisionOf(request, plan);
   result.multi_label = request.model->multi_label;
   result.regression = request.model->regression;
   result.timing = {SecondsBetween(request.arrival, times.taken_up), SecondsBetween(times.taken_up, times.planned),
-                   SecondsBetween(times.planned, times.executed)};
+                   SecondsBetween(times.planned, times.executed) + scored};
+  if (request.links != nullptr) parts_.stats->PhaseSeconds("links", scored);
   parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
   parts_.stats->PhaseSeconds("gather", SecondsBetween(begin, parts_.clock->Now()));
   return result;
@@ -205,6 +212,35 @@ Status PlanRunner::TakeRows(const QueuedRequest& request, const ComputedRows& co
   }
   VICINAL_ASSIGN_OR_RETURN(result->values, GatherWanted(computed, wanted, run));
   return OkStatus();
+}
+
+Status PlanRunner::TakeLinks(const QueuedRequest& request, const ComputedRows& computed, const WantedRows& wanted,
+                             const RunParts& run, InferenceResult* result) const {
+  const LinkRows rows = {computed.rows, PlacesOf(computed, wanted, run)};
+  return ScoreLinks(request, rows, {run.context, parts_.registry, parts_.budget, run.stop}, result);
+}
+
+StatusOr<InferenceResult> PlanRunner::RunKept(const QueuedRequest& request, DeviceContext& context) const {
+  const StopCheck stop = StopOf(request);
+  VICINAL_RETURN_IF_ERROR(stop());
+  const MonotonicTime begin = parts_.clock->Now();
+  const KeptAnswers& kept = *request.kept;
+  LinkRows rows = {{kept.values.data(), kept.rows, kept.width, kept.width}, request.nodes.ids, true};
+  if (request.nodes.all) {
+    rows.places.resize(static_cast<size_t>(kept.rows));
+    std::iota(rows.places.begin(), rows.places.end(), int64_t{0});
+  }
+  InferenceResult result;
+  VICINAL_RETURN_IF_ERROR(ScoreLinks(request, rows, {&context, parts_.registry, parts_.budget, &stop}, &result));
+  result.kept = true;
+  result.served_by = ServedByOf(request);
+  result.served_by.numerics_revision = kept.numerics_revision;
+  result.multi_label = request.model->multi_label;
+  result.timing.queue_seconds = SecondsBetween(request.arrival, begin);
+  result.timing.execute_seconds = SecondsBetween(begin, parts_.clock->Now());
+  parts_.stats->PhaseSeconds("queue", result.timing.queue_seconds);
+  parts_.stats->PhaseSeconds("links", result.timing.execute_seconds);
+  return result;
 }
 
 WantedRows PlanRunner::WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids) {

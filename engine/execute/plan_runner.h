@@ -42,6 +42,9 @@ class PlanRunner final : public RequestRunner {
   // All parts must outlive the runner.
   explicit PlanRunner(const Parts& parts) : parts_(parts) {}
 
+  // Whether rows in host memory can be scored as they are.
+  bool reads_host_memory() const { return parts_.device->kind() == DeviceKind::kCpu; }
+
   StatusOr<InferenceResult> Run(const QueuedRequest& request, DeviceContext& context) override;
   // Runs over the union of the receptive fields, or over the full graph; on a CPU also over several batches of graphs.
   // If that fails, each request runs alone.
@@ -84,6 +87,8 @@ class PlanRunner final : public RequestRunner {
   using Answers = std::vector<StatusOr<InferenceResult>>;
   // One run over the union of what the requests, all for one stored graph, want.
   StatusOr<Answers> RunShared(const std::vector<const QueuedRequest*>& requests, DeviceContext& context);
+  // Scores of links from rows that were kept.
+  StatusOr<InferenceResult> RunKept(const QueuedRequest& request, DeviceContext& context) const;
   // One run over the batches of all requests.
   StatusOr<Answers> RunMerged(const std::vector<const QueuedRequest*>& requests, DeviceContext& context);
   // Runs `whole` for the rows `ids` (null: all), while one of the requests is wanted, and gives request i the rows
@@ -99,6 +104,9 @@ class PlanRunner final : public RequestRunner {
   // Brings the wanted rows to the host, as logits or ranked; the result's size is known.
   Status TakeRows(const QueuedRequest& request, const ComputedRows& computed, const WantedRows& wanted,
                   const RunParts& run, InferenceResult* result) const;
+  // Scores of links from the plan's result, into `result`.
+  Status TakeLinks(const QueuedRequest& request, const ComputedRows& computed, const WantedRows& wanted,
+                   const RunParts& run, InferenceResult* result) const;
   // The rows of `request` in the plan's result, in the client's ids.
   static WantedRows WantedOf(const QueuedRequest& request, const std::vector<int64_t>* ids);
 

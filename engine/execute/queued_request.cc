@@ -28,7 +28,7 @@ uint64_t NewPrivateId() {
 }
 
 bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b) {
-  if (a.brings_features || b.brings_features) return false;
+  if (a.brings_features || b.brings_features || a.kept != nullptr || b.kept != nullptr) return false;
   if (a.key.private_id == 0) return a.key == b.key && a.features == b.features;
   return BringsBatch(a) && BringsBatch(b) && a.model == b.model && a.key.options == b.key.options &&
          a.graph->weighted() == b.graph->weighted() && a.graph->edge_feature_width() == b.graph->edge_feature_width() &&

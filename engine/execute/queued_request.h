@@ -47,6 +47,9 @@ struct ModelVersion {
   }
 };
 
+struct KeptAnswers;  // answer_cache.h
+struct LinkQuery;    // links/link_query.h
+
 // Requests with equal keys run the same model on the same graph in the same way, so they may share a run. Keys are
 // values: they stay comparable after the versions they name are gone.
 struct RequestKey {
@@ -79,12 +82,14 @@ struct QueuedRequest {
   // Rows that stand for some of `features`; null: none, or `features` has them already. Only on a CPU, where a run over
   // a receptive field reads them in place. Never in a request that shares a run.
   std::shared_ptr<const ReplacedRows> replaced;
-  bool brings_features = false;          // all of them, or rows that replace stored ones
-  std::string_view incarnation;          // of the engine; it outlives the request
-  ValueId output = 0;                    // key.options.output in `model`
-  NodeSelection nodes;                   // checked; of a model of graphs: all
-  AnswerShape answer;                    // what `done` will get
-  std::optional<WantedClasses> classes;  // with top_k within the answer's width
+  bool brings_features = false;             // all of them, or rows that replace stored ones
+  std::string_view incarnation;             // of the engine; it outlives the request
+  ValueId output = 0;                       // key.options.output in `model`
+  NodeSelection nodes;                      // checked; of a model of graphs: all
+  AnswerShape answer;                       // what `done` will get
+  std::optional<WantedClasses> classes;     // with top_k within the answer's width
+  std::shared_ptr<const LinkQuery> links;   // scores of these are wanted, made of the rows of `nodes`; null: the rows
+  std::shared_ptr<const KeptAnswers> kept;  // with `links`: the rows of all nodes; null: they are computed
   Requester requester;
   WorkLimits limits;
   InferenceCallback done;   // called exactly once, if the queue took the request

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/execute/links/link_query.h"
 #include "engine/execute/queue_refusals.h"
 
 namespace vicinal {
@@ -33,7 +34,11 @@ int64_t OwnNodes(const QueuedRequest& request) {
   return request.key.private_id != 0 && request.graph != nullptr ? request.graph->num_nodes() : 0;
 }
 
-double WeightOf(const QueuedRequest& request) { return static_cast<double>(std::max<int64_t>(1, request.answer.rows)); }
+// A score of a link costs about as much as a 256th of a row.
+double WeightOf(const QueuedRequest& request) {
+  const double scores = request.links != nullptr ? static_cast<double>(request.links->num_pairs()) / 256 : 0.0;
+  return static_cast<double>(std::max<int64_t>(1, request.answer.rows)) + scores;
+}
 
 }  // namespace
 

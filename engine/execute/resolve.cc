@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/printable.h"
+#include "engine/execute/links/link_query.h"
 #include "engine/execute/selection.h"
 #include "engine/graph/edge_features.h"
 #include "engine/prepare/counted_features.h"
@@ -136,15 +137,21 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
     return FailedPrecondition(
         "GRAPH_MODEL", absl::StrCat("model '", request.model, "' classifies graphs, not nodes; use ClassifyGraphs"));
   }
+  QueuedRequest resolved;
+  if (request.links != nullptr) {
+    VICINAL_ASSIGN_OR_RETURN(
+        resolved.links, ResolveLinks(*request.links, model, *handle.graph, &request.options.output, &request.nodes));
+  }
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
   VICINAL_RETURN_IF_ERROR(CheckSelection(request.nodes, handle.graph->num_nodes()));
   VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *handle.graph));
   request.options.output = output->name;  // requests with and without the name have equal keys
-  QueuedRequest resolved;
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
   resolved.answer.width = output->width;
   resolved.answer.regression = model.regression;
-  if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
+  AnswerShape shape = resolved.answer;
+  if (resolved.links != nullptr) shape = {resolved.links->rows, resolved.links->width()};
+  if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(shape));
   resolved.brings_features = request.features.has_value();
   if (request.features) {
     // A run over the full graph needs all rows in one matrix; where it is certain, it is made here, not by the

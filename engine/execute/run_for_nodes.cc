@@ -20,18 +20,6 @@ constexpr double kWorthOfFull = 0.8;
 // Logits that a host ranks in the time that a GPU takes longer for doing it.
 constexpr int64_t kWorthRanking = 4096;
 
-// Rows of the result that hold the wanted ones, in their order.
-std::vector<int64_t> PlacesOf(const ComputedRows& computed, const WantedRows& wanted, const RunParts& parts) {
-  const Permutation& permutation = *wanted.permutation;
-  if (!computed.receptive_field) return PlacesOfNodes(computed.rows.rows, permutation, wanted.ids);
-  std::vector<int64_t> places(wanted.ids->size());
-  for (size_t i = 0; i < places.size(); ++i) {
-    const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
-    places[i] = parts.workspace->finder.RowOf(permutation.is_identity() ? id : permutation.ToNew(id));
-  }
-  return places;
-}
-
 Status NoField(const std::string& why) {
   return FailedPrecondition("NO_RECEPTIVE_FIELD", absl::StrCat("execution.receptive_field is 'always', but ", why,
                                                                "; use 'auto', which computes the full graph"));
@@ -87,6 +75,17 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
   VICINAL_ASSIGN_OR_RETURN(computed.rows, plan.Run(*parts.context, *features, *parts.stop, *parts.stats, *parts.clock));
   computed.computed_nodes = features->rows();
   return computed;
+}
+
+std::vector<int64_t> PlacesOf(const ComputedRows& computed, const WantedRows& wanted, const RunParts& parts) {
+  const Permutation& permutation = *wanted.permutation;
+  if (!computed.receptive_field) return PlacesOfNodes(computed.rows.rows, permutation, wanted.ids);
+  std::vector<int64_t> places(wanted.ids->size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const NodeId id = static_cast<NodeId>((*wanted.ids)[i]);
+    places[i] = parts.workspace->finder.RowOf(permutation.is_identity() ? id : permutation.ToNew(id));
+  }
+  return places;
 }
 
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,

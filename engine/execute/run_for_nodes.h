@@ -52,6 +52,9 @@ struct ComputedRows {
 // "receptive_field". One caller at a time.
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts);
 
+// Rows of the result that hold the wanted ones, in their order.
+std::vector<int64_t> PlacesOf(const ComputedRows& computed, const WantedRows& wanted, const RunParts& parts);
+
 // Copies the wanted rows to the host, [rows, width], in the order of `wanted.ids`. Checks `parts.stop` between pieces.
 StatusOr<std::vector<float>> GatherWanted(const ComputedRows& computed, const WantedRows& wanted,
                                           const RunParts& parts);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "absl/hash/hash.h"
+#include "engine/execute/links/link_query.h"
 
 namespace vicinal {
 namespace {
@@ -25,12 +26,18 @@ int SizeClass(const QueuedRequest& request) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(request.graph->num_nodes())));
 }
 
+// Of the scores of links; -1: rows are wanted.
+int LinkClass(const QueuedRequest& request) {
+  if (request.links == nullptr) return -1;
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(request.links->num_pairs())));
+}
+
 }  // namespace
 
 RunKind RunKindOf(const QueuedRequest& request) {
   const RequestKey& key = request.key;
   return absl::HashOf(key.graph, key.model, key.options, key.private_id != 0, request.brings_features,
-                      SizeClass(request));
+                      SizeClass(request), LinkClass(request), request.kept != nullptr);
 }
 
 double RunTimes::Alone(RunKind kind, MonotonicTime now) const {

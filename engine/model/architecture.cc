@@ -122,7 +122,7 @@ StatusOr<Architecture> ReadExplicit(const Json& json) {
                       " layers (docs/formats.md), or the document must have a class of torch_geometric.nn.models");
   }
   VICINAL_RETURN_IF_ERROR(
-      CheckDocumentKeys(json, {"format", "in_channels", "task", "target", "multi_label", "layers"}));
+      CheckDocumentKeys(json, {"format", "in_channels", "task", "target", "multi_label", "layers", "decoder"}));
   if (const auto format = json.find("format"); format == json.end() || *format != kFormat) {
     const std::string is = format == json.end()  ? "is missing"
                            : format->is_string() ? "is '" + Printable(format->get<std::string>()) + "'"
@@ -213,7 +213,10 @@ StatusOr<Architecture> ParseArchitecture(std::string_view text) {
   VICINAL_ASSIGN_OR_RETURN(Json json, ParseStrictJson(text, "BAD_JSON", "the architecture"));
   if (!json.is_object())
     return InvalidArgument("BAD_JSON", "architecture_json", "the architecture must be a JSON object");
-  return json.contains("class") ? ReadReadyMade(json) : ReadExplicit(json);
+  VICINAL_ASSIGN_OR_RETURN(Architecture architecture,
+                           json.contains("class") ? ReadReadyMade(json) : ReadExplicit(json));
+  if (const auto decoder = json.find("decoder"); decoder != json.end()) architecture.decoder = *decoder;
+  return architecture;
 }
 
 }  // namespace vicinal::internal

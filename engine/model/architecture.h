@@ -40,6 +40,7 @@ struct Architecture {
   bool multi_label = false;
   bool regression = false;
   std::vector<LayerDeclaration> layers;
+  nlohmann::json decoder;  // as in the document; null: none
 };
 
 // INVALID_ARGUMENT: BAD_JSON, BAD_ARCHITECTURE, UNSUPPORTED_ARGUMENT.

@@ -10,6 +10,7 @@
 #include "engine/base/printable.h"
 #include "engine/model/architecture.h"
 #include "engine/model/layer_type.h"
+#include "engine/model/load_decoder.h"
 #include "engine/model/model.h"
 
 namespace vicinal {
@@ -108,12 +109,14 @@ int64_t SizeOf(const Model& model) {
   std::set<const Weight*> seen;
   int64_t bytes = static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) +
                                        model.layers.size() * sizeof(ModelLayer));
-  for (const Step& step : model.steps) {
-    for (const WeightRef& weight : WeightsOf(step.op)) {
+  const auto add = [&](const std::vector<WeightRef>& weights) {
+    for (const WeightRef& weight : weights) {
       if (weight != nullptr && seen.insert(weight.get()).second)
         bytes += static_cast<int64_t>(sizeof(Weight) + weight->values.size() * sizeof(float));
     }
-  }
+  };
+  for (const Step& step : model.steps) add(WeightsOf(step.op));
+  if (model.decoder) add(model.decoder->weights());
   return bytes;
 }
 
@@ -142,9 +145,12 @@ StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_j
     VICINAL_RETURN_IF_ERROR(AddLayer(layer, architecture.graph_level, steps, tensors, values, *model, last_conv_input));
   }
   VICINAL_RETURN_IF_ERROR(CheckEnd(architecture, steps, *model));
-  VICINAL_RETURN_IF_ERROR(tensors.CheckAllUsed());
   model->class_count = model->layers.back().width;
   AddOutputs(steps, last_conv_input, *model);
+  if (!architecture.decoder.is_null()) {
+    VICINAL_ASSIGN_OR_RETURN(model->decoder, internal::LoadDecoder(architecture.decoder, *model, tensors));
+  }
+  VICINAL_RETURN_IF_ERROR(tensors.CheckAllUsed());
   model->num_values = steps.num_values();
   model->steps = steps.TakeSteps();
   model->parameter_count = tensors.parameter_count();

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/api/resources.h"
 #include "engine/base/status.h"
+#include "engine/model/decoder.h"
 #include "engine/model/step.h"
 
 namespace vicinal {
@@ -41,6 +43,7 @@ struct Model {
   // Each layer's name, "logits" (the last output), "last_conv_input" (if there is a convolution); none is the input
   // itself.
   std::vector<NamedOutput> outputs;
+  std::optional<Decoder> decoder;  // of links; nullopt: the document has none
   int64_t parameter_count = 0;
   int64_t size_bytes = 0;
 

@@ -268,8 +268,8 @@ StatusOr<bool> ReadEdgeWeight(const Json& json, const std::string& class_name) {
 }
 
 StatusOr<Architecture> ReadNodeModel(const Json& json) {
-  VICINAL_RETURN_IF_ERROR(
-      CheckDocumentKeys(json, {"class", "kwargs", "tensor_prefix", "edge_weight", "task", "target", "multi_label"}));
+  VICINAL_RETURN_IF_ERROR(CheckDocumentKeys(
+      json, {"class", "kwargs", "tensor_prefix", "edge_weight", "task", "target", "multi_label", "decoder"}));
   VICINAL_ASSIGN_OR_RETURN(const std::string name, ReadClass(json, "class"));
   VICINAL_ASSIGN_OR_RETURN(const std::string prefix, ReadPrefix(json, "", "tensor_prefix"));
   VICINAL_ASSIGN_OR_RETURN(const bool edge_weight, ReadEdgeWeight(json, name));

@@ -154,7 +154,7 @@ TEST(LoadModelTest, RefusesBadDocuments) {
   ExpectRefused(Layers(relu, R"(, "colour": 1)"), weights, "BAD_ARCHITECTURE", "colour", "unknown key 'colour'");
   ExpectRefused(
       Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
-      "known here: format, in_channels, task, target, multi_label, layers; accepted, but ignored: name, description,");
+      "known here: format, in_channels, task, target, multi_label, layers, decoder; accepted, but ignored: name, description,");
   ExpectRefused(Layers(relu, R"(, "task": "edge")"), weights, "BAD_ARCHITECTURE", "task", "\"node\" or \"graph\"");
   ExpectRefused(Layers(relu, R"(, "multi_label": 1)"), weights, "BAD_ARCHITECTURE", "multi_label", "true or false");
 }
@@ -264,6 +264,61 @@ TEST(SupportedLayerTypesTest, ListsThemInOrder) {
     EXPECT_THAT(type.supported, ::testing::Contains("heads"));
     EXPECT_THAT(type.refused, ::testing::Contains("flow"));
   }
+}
+
+// --- decoders of links ---
+
+std::string WithDecoder(const std::string& decoder) {
+  std::string document = kGcn;
+  document.pop_back();
+  return document + ", \"decoder\": " + decoder + "}";
+}
+
+TEST(LoadDecoderTest, BindsItsTensors) {
+  const auto bilinear =
+      LoadModel(WithDecoder(R"({"type": "bilinear", "output": "conv1", "args": {"num_relations": 3}})"),
+                GcnWeights().AddRamp("decoder.weight", {3, 4, 4}).AddRamp("decoder.bias", {3}).Build());
+  ASSERT_TRUE(bilinear.ok()) << bilinear.status();
+  const Decoder& decoder = *(*bilinear)->decoder;
+  EXPECT_EQ(decoder.kind, DecoderKind::kBilinear);
+  EXPECT_EQ(decoder.output, "conv1");
+  EXPECT_EQ(decoder.width, 4);
+  EXPECT_EQ(decoder.relations, 3);
+  EXPECT_EQ((*bilinear)->parameter_count, 26 + 48 + 3);
+  const auto mlp = LoadModel(
+      WithDecoder(R"({"type": "mlp", "args": {"nn": [{"type": "Linear", "args": {"out_channels": 5}}, {"type": "ReLU"},
+                      {"type": "Dropout"}, {"type": "Linear", "args": {"out_channels": 1, "bias": false}}]}})"),
+      GcnWeights()
+          .AddRamp("decoder.nn.0.weight", {5, 4})
+          .AddRamp("decoder.nn.0.bias", {5})
+          .AddRamp("decoder.nn.3.weight", {1, 5})
+          .Build());
+  ASSERT_TRUE(mlp.ok()) << mlp.status();
+  ASSERT_EQ((*mlp)->decoder->layers.size(), 2u);
+  EXPECT_EQ((*mlp)->decoder->layers[0].activation.kind, ActivationKind::kRelu);
+  EXPECT_EQ((*mlp)->decoder->layers[1].bias, nullptr);
+  EXPECT_FALSE(LoadModel(kGcn, GcnWeights().Build()).value()->decoder.has_value());
+}
+
+TEST(LoadDecoderTest, SaysWhatIsWrong) {
+  const auto refused = [](const std::string& decoder, const std::string& reason, const std::string& field,
+                          const std::string& message) {
+    ExpectRefused(WithDecoder(decoder), GcnWeights().Build(), reason, field, message);
+  };
+  refused("3", "BAD_ARCHITECTURE", "decoder", "must be an object");
+  refused("{}", "BAD_ARCHITECTURE", "decoder.type", "distmult");
+  refused(R"({"type": "best"})", "BAD_ARCHITECTURE", "decoder.type", "'best'");
+  refused(R"({"type": "dot", "kind": 1})", "BAD_ARCHITECTURE", "decoder.kind", "not known");
+  refused(R"({"type": "dot", "output": "conv9"})", "BAD_ARCHITECTURE", "decoder.output", "'conv9'");
+  refused(R"({"type": "dot", "args": {"scale": 2}})", "BAD_ARCHITECTURE", "decoder.args.scale", "scale");
+  refused(R"({"type": "distmult", "args": {"num_relations": 0}})", "BAD_ARCHITECTURE", "decoder.args.num_relations",
+          "0");
+  refused(R"({"type": "distmult"})", "TENSOR_MISSING", "decoder.weight", "decoder.weight");
+  refused(R"({"type": "mlp", "args": {"nn": [{"type": "ReLU"}]}})", "UNSUPPORTED_ARGUMENT", "decoder.args.nn[0]",
+          "ReLU");
+  ExpectRefused(WithDecoder(R"({"type": "mlp", "args": {"nn": [{"type": "Linear", "args": {"out_channels": 2}}]}})"),
+                GcnWeights().AddRamp("decoder.nn.0.weight", {2, 4}).AddRamp("decoder.nn.0.bias", {2}).Build(),
+                "BAD_ARCHITECTURE", "decoder.args.nn", "out_channels 1");
 }
 
 }  // namespace

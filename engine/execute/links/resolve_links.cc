@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/printable.h"
+#include "engine/execute/links/link_query.h"
+#include "engine/execute/selection.h"
+
+namespace vicinal {
+namespace {
+
+constexpr int64_t kDefaultPartners = 10;
+
+const Decoder& Plain(DecoderKind kind) {
+  static const std::array<Decoder, 2>& plain = *new std::array<Decoder, 2>([] {
+    std::array<Decoder, 2> made;
+    made[1].kind = DecoderKind::kCosine;
+    return made;
+  }());
+  return plain[kind == DecoderKind::kDot ? 0 : 1];
+}
+
+StatusOr<const Decoder*> FindDecoder(LinkDecoder wanted, const Model& model) {
+  if (wanted == LinkDecoder::kCosine) return &Plain(DecoderKind::kCosine);
+  if (wanted == LinkDecoder::kDot) return &Plain(DecoderKind::kDot);
+  if (model.decoder) return &*model.decoder;
+  if (wanted == LinkDecoder::kDefault) return &Plain(DecoderKind::kDot);
+  return FailedPrecondition("NO_DECODER",
+                            "the model has no decoder of its own; ask for dot or cosine, or upload it with a section "
+                            "'decoder' (docs/formats.md)");
+}
+
+// The output whose rows are scored.
+Status TakeOutput(const Decoder& decoder, std::string* output) {
+  const std::string& own = decoder.output;
+  if (output->empty()) *output = own;
+  if (own.empty() || *output == own) return OkStatus();
+  return InvalidArgument("OUTPUT_NOT_DECODED", "output",
+                         absl::StrCat("the model's decoder scores rows of its output '", own, "', not of '",
+                                      Printable(*output), "'; leave output out, or ask for dot or cosine"));
+}
+
+Status CheckRelation(int64_t relation, const Decoder& decoder, const std::string& field) {
+  if (relation >= 0 && relation < decoder.relations) return OkStatus();
+  const std::string has = decoder.relations == 1
+                              ? absl::StrCat("the decoder (", std::string(NameOf(decoder.kind)), ") has one, 0")
+                              : absl::StrCat("the decoder has 0 to ", decoder.relations - 1);
+  return InvalidArgument("RELATION_OUT_OF_RANGE", field, absl::StrCat(field, " is ", relation, "; ", has));
+}
+
+Status CheckNodes(const NodeSelection& nodes, int64_t num_nodes, const std::string& field) {
+  if (nodes.all == !nodes.ids.empty()) {
+    return InvalidArgument("BAD_SELECTION", field, absl::StrCat("give either ", field, ".ids or ", field, ".all"));
+  }
+  return CheckNodeIds(nodes.ids, num_nodes, field + ".ids");
+}
+
+// Distinct and ascending.
+std::vector<int64_t> Distinct(std::vector<int64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+std::vector<int32_t> PlacesIn(const std::vector<int64_t>& distinct, const std::vector<int64_t>& ids) {
+  std::vector<int32_t> places(ids.size());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    places[i] = static_cast<int32_t>(std::lower_bound(distinct.begin(), distinct.end(), ids[i]) - distinct.begin());
+  }
+  return places;
+}
+
+Status TakePairs(const LinkPairs& pairs, int64_t num_nodes, LinkQuery* query, NodeSelection* nodes) {
+  if (pairs.sources.empty() || pairs.sources.size() != pairs.targets.size()) {
+    return InvalidArgument("BAD_LINKS", "pairs",
+                           absl::StrCat("pairs has ", pairs.sources.size(), " sources and ", pairs.targets.size(),
+                                        " targets; give one of each per pair, and at least one pair"));
+  }
+  if (!pairs.relations.empty() && pairs.relations.size() != pairs.sources.size()) {
+    return InvalidArgument("BAD_LINKS", "pairs.relations",
+                           absl::StrCat("pairs.relations has ", pairs.relations.size(), " entries for ",
+                                        pairs.sources.size(), " pairs; give one per pair, or none"));
+  }
+  VICINAL_RETURN_IF_ERROR(CheckNodeIds(pairs.sources, num_nodes, "pairs.sources"));
+  VICINAL_RETURN_IF_ERROR(CheckNodeIds(pairs.targets, num_nodes, "pairs.targets"));
+  for (size_t i = 0; i < pairs.relations.size(); ++i) {
+    VICINAL_RETURN_IF_ERROR(
+        CheckRelation(pairs.relations[i], *query->decoder, absl::StrCat("pairs.relations[", i, "]")));
+  }
+  std::vector<int64_t> ends = pairs.sources;
+  ends.insert(ends.end(), pairs.targets.begin(), pairs.targets.end());
+  nodes->ids = Distinct(std::move(ends));
+  query->kind = LinkQuery::Kind::kPairs;
+  query->rows = static_cast<int64_t>(pairs.sources.size());
+  query->sources = PlacesIn(nodes->ids, pairs.sources);
+  query->targets = PlacesIn(nodes->ids, pairs.targets);
+  query->relations = pairs.relations;
+  return OkStatus();
+}
+
+// The nodes asked for that are not among the partners come after these.
+void PlaceNodes(const std::vector<int64_t>& partners, LinkQuery* query, NodeSelection* nodes) {
+  std::vector<int64_t> others;
+  for (const int64_t node : query->nodes) {
+    if (!std::binary_search(partners.begin(), partners.end(), node)) others.push_back(node);
+  }
+  others = Distinct(std::move(others));
+  const auto first_other = static_cast<int32_t>(partners.size());
+  query->places.resize(query->nodes.size());
+  for (size_t i = 0; i < query->nodes.size(); ++i) {
+    const auto found = std::lower_bound(partners.begin(), partners.end(), query->nodes[i]);
+    const bool partner = found != partners.end() && *found == query->nodes[i];
+    const auto other = std::lower_bound(others.begin(), others.end(), query->nodes[i]) - others.begin();
+    query->places[i] = static_cast<int32_t>(partner ? found - partners.begin() : first_other + other);
+  }
+  nodes->ids = partners;
+  nodes->ids.insert(nodes->ids.end(), others.begin(), others.end());
+}
+
+Status TakePartners(const WantedPartners& wanted, int64_t num_nodes, LinkQuery* query, NodeSelection* nodes) {
+  VICINAL_RETURN_IF_ERROR(CheckNodes(wanted.nodes, num_nodes, "nodes"));
+  VICINAL_RETURN_IF_ERROR(CheckNodes(wanted.partners, num_nodes, "partners"));
+  query->kind = LinkQuery::Kind::kPartners;
+  query->nodes = wanted.nodes.ids;
+  if (wanted.nodes.all) {
+    query->nodes.resize(static_cast<size_t>(num_nodes));
+    for (int64_t i = 0; i < num_nodes; ++i) query->nodes[static_cast<size_t>(i)] = i;
+  }
+  query->all_partners = wanted.partners.all;
+  query->num_partners = num_nodes;
+  if (wanted.partners.all) {
+    nodes->all = true;
+  } else {
+    const std::vector<int64_t> partners = Distinct(wanted.partners.ids);
+    query->num_partners = static_cast<int64_t>(partners.size());
+    PlaceNodes(partners, query, nodes);
+  }
+  query->k = wanted.k != 0 ? wanted.k : std::min(kDefaultPartners, query->num_partners);
+  if (query->k < 1 || query->k > query->num_partners) {
+    return InvalidArgument("BAD_TOP_K", "k",
+                           absl::StrCat("k is ", query->k, "; it must be 1 to the number of partners to choose from, ",
+                                        query->num_partners));
+  }
+  query->rows = static_cast<int64_t>(query->nodes.size());
+  query->nodes_are_targets = wanted.nodes_are_targets;
+  query->exclude_links = wanted.exclude_links;
+  query->include_self = wanted.include_self;
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wanted, const Model& model,
+                                                        const PreparedGraph& graph, std::string* output,
+                                                        NodeSelection* nodes) {
+  auto query = std::make_shared<LinkQuery>();
+  VICINAL_ASSIGN_OR_RETURN(query->decoder, FindDecoder(wanted.decoder, model));
+  VICINAL_RETURN_IF_ERROR(TakeOutput(*query->decoder, output));
+  VICINAL_RETURN_IF_ERROR(CheckRelation(wanted.relation, *query->decoder, "relation"));
+  query->relation = wanted.relation;
+  *nodes = NodeSelection();
+  if (int{wanted.all_edges} + int{wanted.pairs.has_value()} + int{wanted.partners.has_value()} != 1) {
+    return InvalidArgument("BAD_LINKS", "pairs", "give either pairs or all_edges");
+  }
+  if (wanted.pairs) {
+    VICINAL_RETURN_IF_ERROR(TakePairs(*wanted.pairs, graph.num_nodes(), query.get(), nodes));
+  } else if (wanted.partners) {
+    VICINAL_RETURN_IF_ERROR(TakePartners(*wanted.partners, graph.num_nodes(), query.get(), nodes));
+  } else {
+    query->kind = LinkQuery::Kind::kEdges;
+    query->rows = graph.num_edges();
+    nodes->all = true;
+  }
+  return std::shared_ptr<const LinkQuery>(std::move(query));
+}
+
+}  // namespace vicinal
