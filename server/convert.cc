@@ -355,6 +355,11 @@ v1::Model ToProto(const ModelResource& model) {
   out.set_multi_label(model.multi_label);
   out.set_uses_edge_weight(model.uses_edge_weight);
   out.set_edge_feature_width(model.edge_feature_width);
+  if (!model.decoder.empty()) {
+    out.mutable_decoder()->set_type(model.decoder);
+    out.mutable_decoder()->set_output(model.decoder_output);
+    out.mutable_decoder()->set_relation_count(model.decoder_relations);
+  }
   for (const LayerInfo& layer : model.layers) {
     v1::Layer* entry = out.add_layers();
     entry->set_name(layer.name);
@@ -431,6 +436,10 @@ void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tens
 
 void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {
   SetTensorOf(v1::DATA_TYPE_INT32, values, rows, cols, tensor);
+}
+
+void SetTensor(const int64_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {
+  SetTensorOf(v1::DATA_TYPE_INT64, values, rows, cols, tensor);
 }
 
 }  // namespace vicinal::server

@@ -45,6 +45,7 @@ v1::ExplainResponse ToProto(const Explanation& explanation);
 // A tensor [rows, cols] of the row-major values at `values`.
 void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
 void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
+void SetTensor(const int64_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
 
 }  // namespace vicinal::server
 

@@ -57,6 +57,8 @@ void Tell(const v1::ListFeaturesRequest& request, Subject* subject) { subject->g
 void Tell(const v1::GetModelRequest& request, Subject* subject) { subject->model = Shown(request.name()); }
 void Tell(const v1::ClassifyRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::EmbedRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
+void Tell(const v1::PredictLinksRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
+void Tell(const v1::TopLinksRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::InferStreamRequest& request, Subject* subject) {
   TellTarget(request.has_embed() ? request.embed().target() : request.classify().target(), subject);
 }

@@ -41,6 +41,8 @@ void Tell(const v1::GetModelRequest& request, Subject* subject);
 void Tell(const v1::DeleteModelRequest& request, Subject* subject);
 void Tell(const v1::ClassifyRequest& request, Subject* subject);
 void Tell(const v1::EmbedRequest& request, Subject* subject);
+void Tell(const v1::PredictLinksRequest& request, Subject* subject);
+void Tell(const v1::TopLinksRequest& request, Subject* subject);
 void Tell(const v1::ClassifyGraphsRequest& request, Subject* subject);
 void Tell(const v1::InferStreamRequest& request, Subject* subject);
 void Tell(const v1::ExplainRequest& request, Subject* subject);

@@ -117,8 +117,9 @@ struct Client::Impl {
   template <class Request, class Response>
   absl::Status CheckedStream(
       std::unique_ptr<grpc::ClientReader<Response>> (InferenceStub::*method)(grpc::ClientContext*, const Request&),
-      const Request& request, int64_t node_count, const std::function<absl::Status(const Response&)>& piece) const {
-    internal::RowCount rows(internal::RowsAsked(request.nodes(), node_count));
+      const Request& request, std::optional<int64_t> asked,
+      const std::function<absl::Status(const Response&)>& piece) const {
+    internal::RowCount rows(asked);
     CLIENT_RETURN_IF_ERROR((Stream<Request, Response>(inference.get(), method, request, request.target().graph(),
                                                       channel.options().call_timeout, [&](const Response& response) {
                                                         CLIENT_RETURN_IF_ERROR(
@@ -356,13 +357,30 @@ absl::StatusOr<v1::ClassifyGraphsResponse> Client::ClassifyGraphs(const v1::Clas
 absl::Status Client::ClassifyStream(const v1::ClassifyRequest& request,
                                     const std::function<absl::Status(const v1::ClassifyResponse&)>& piece,
                                     int64_t node_count) {
-  return impl_->CheckedStream(&InferenceStub::ClassifyStream, request, node_count, piece);
+  return impl_->CheckedStream(&InferenceStub::ClassifyStream, request, internal::RowsAsked(request.nodes(), node_count),
+                              piece);
 }
 
 absl::Status Client::EmbedStream(const v1::EmbedRequest& request,
                                  const std::function<absl::Status(const v1::EmbedResponse&)>& piece,
                                  int64_t node_count) {
-  return impl_->CheckedStream(&InferenceStub::EmbedStream, request, node_count, piece);
+  return impl_->CheckedStream(&InferenceStub::EmbedStream, request, internal::RowsAsked(request.nodes(), node_count),
+                              piece);
+}
+
+absl::StatusOr<v1::PredictLinksResponse> Client::PredictLinks(const v1::PredictLinksRequest& request) {
+  return impl_->CheckedCall(&InferenceStub::PredictLinks, request, request.target().graph(),
+                            internal::RowsAsked(request));
+}
+
+absl::Status Client::PredictLinksStream(const v1::PredictLinksRequest& request,
+                                        const std::function<absl::Status(const v1::PredictLinksResponse&)>& piece) {
+  return impl_->CheckedStream(&InferenceStub::PredictLinksStream, request, internal::RowsAsked(request), piece);
+}
+
+absl::StatusOr<v1::TopLinksResponse> Client::TopLinks(const v1::TopLinksRequest& request) {
+  return impl_->CheckedCall(&InferenceStub::TopLinks, request, request.target().graph(),
+                            internal::RowsAsked(request.nodes(), 0));
 }
 
 std::unique_ptr<QueryStream> Client::OpenQueryStream(v1::AnswerOrder order, const std::string& graph,

@@ -187,6 +187,13 @@ class Client {
   absl::Status EmbedStream(const v1::EmbedRequest& request,
                            const std::function<absl::Status(const v1::EmbedResponse&)>& piece, int64_t node_count = 0);
 
+  // With `all_edges` the number of links is unchecked.
+  absl::StatusOr<v1::PredictLinksResponse> PredictLinks(const v1::PredictLinksRequest& request);
+  // As ClassifyStream.
+  absl::Status PredictLinksStream(const v1::PredictLinksRequest& request,
+                                  const std::function<absl::Status(const v1::PredictLinksResponse&)>& piece);
+  absl::StatusOr<v1::TopLinksResponse> TopLinks(const v1::TopLinksRequest& request);
+
   // Opens a stream of queries. `graph`: the graph of all its requests, for proxies that route by it; empty: they may be
   // about several. No timeout unless `timeout` is above zero.
   std::unique_ptr<QueryStream> OpenQueryStream(v1::AnswerOrder order, const std::string& graph = {},

@@ -98,6 +98,42 @@ absl::Status CheckReply(const v1::ClassifyGraphsRequest& request, const v1::Clas
   return rows->Add(0, reply.classes().shape(0));
 }
 
+std::optional<int64_t> RowsAsked(const v1::PredictLinksRequest& request) {
+  if (request.all_edges()) return std::nullopt;
+  return request.pairs().sources_size();
+}
+
+absl::Status CheckReply(const v1::PredictLinksRequest& request, const v1::PredictLinksResponse& reply, RowCount* rows) {
+  CLIENT_RETURN_IF_ERROR(CheckMatrix({"scores", reply.has_scores(), true, reply.scores(), v1::DATA_TYPE_FLOAT32}, -1));
+  const int64_t links = reply.scores().shape(0);
+  CLIENT_RETURN_IF_ERROR(
+      CheckMatrix({"links", reply.has_links(), request.all_edges(), reply.links(), v1::DATA_TYPE_INT64}, links));
+  CLIENT_RETURN_IF_ERROR(CheckMatrix({"probabilities", reply.has_probabilities(), request.return_probabilities(),
+                                      reply.probabilities(), v1::DATA_TYPE_FLOAT32},
+                                     links));
+  if (reply.scores().shape(1) != 1) return Broken("a link has more than one score");
+  if (request.all_edges() && reply.links().shape(1) != 2) return Broken("a link has not two ends");
+  // A graph may have no edges.
+  if (request.all_edges() && links == 0 && reply.first_row() == 0) return absl::OkStatus();
+  return rows->Add(reply.first_row(), links);
+}
+
+absl::Status CheckReply(const v1::TopLinksRequest& request, const v1::TopLinksResponse& reply, RowCount* rows) {
+  CLIENT_RETURN_IF_ERROR(
+      CheckMatrix({"partners", reply.has_partners(), true, reply.partners(), v1::DATA_TYPE_INT64}, -1));
+  const int64_t nodes = reply.partners().shape(0), k = reply.partners().shape(1);
+  CLIENT_RETURN_IF_ERROR(
+      CheckMatrix({"scores", reply.has_scores(), true, reply.scores(), v1::DATA_TYPE_FLOAT32}, nodes));
+  CLIENT_RETURN_IF_ERROR(CheckMatrix({"probabilities", reply.has_probabilities(), request.return_probabilities(),
+                                      reply.probabilities(), v1::DATA_TYPE_FLOAT32},
+                                     nodes));
+  if (reply.scores().shape(1) != k || (reply.has_probabilities() && reply.probabilities().shape(1) != k))
+    return Broken("partners and scores differ in shape");
+  if (k < 1 || (request.has_k() && k != request.k()))
+    return Broken(absl::StrCat("it has ", k, " partners per node, ", request.k(), " were asked for"));
+  return rows->Add(0, nodes);
+}
+
 absl::Status CheckPicture(const v1::GraphPicture& picture) {
   constexpr int32_t kMostTiles = 256;
   constexpr int kMostDigits = 64;

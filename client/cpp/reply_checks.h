@@ -34,11 +34,16 @@ class RowCount {
 // The number of rows that a selection asks for; `node_count` is the graph's, 0: unknown.
 std::optional<int64_t> RowsAsked(const v1::NodeSelection& nodes, int64_t node_count);
 
+// The number of links; unset: all edges.
+std::optional<int64_t> RowsAsked(const v1::PredictLinksRequest& request);
+
 // One reply or piece. Adds its rows to `rows`.
 absl::Status CheckReply(const v1::ClassifyRequest& request, const v1::ClassifyResponse& reply, RowCount* rows);
 absl::Status CheckReply(const v1::EmbedRequest& request, const v1::EmbedResponse& reply, RowCount* rows);
 absl::Status CheckReply(const v1::ClassifyGraphsRequest& request, const v1::ClassifyGraphsResponse& reply,
                         RowCount* rows);
+absl::Status CheckReply(const v1::PredictLinksRequest& request, const v1::PredictLinksResponse& reply, RowCount* rows);
+absl::Status CheckReply(const v1::TopLinksRequest& request, const v1::TopLinksResponse& reply, RowCount* rows);
 
 // At most 256 x 256 tiles and 64 digits of degrees, all counts there and none negative.
 absl::Status CheckPicture(const v1::GraphPicture& picture);

@@ -10,6 +10,7 @@
 #include "engine/base/out_of_memory.h"
 #include "server/convert.h"
 #include "server/handlers/classify.h"
+#include "server/handlers/cut_result.h"
 #include "server/handlers/encode_result.h"
 
 namespace vicinal::server {
@@ -21,12 +22,6 @@ constexpr char kDefaultEmbedding[] = "last_conv_input";
 constexpr int64_t kInlineValues = int64_t{16} * 1024;
 // Replies smaller than this are not worth counting against the budget.
 constexpr int64_t kSmallReplyBytes = 4 << 20;
-// Tensors of one piece of a stream.
-constexpr int64_t kPieceBytes = 1 << 20;
-
-int64_t RowsPerPiece(int64_t bytes_per_row, int64_t max_response_bytes) {
-  return std::max<int64_t>(1, std::min(kPieceBytes, max_response_bytes) / std::max<int64_t>(1, bytes_per_row));
-}
 
 int64_t ValuesOf(const InferenceResult& result) {
   size_t values = result.values.size();
@@ -41,60 +36,6 @@ ComputedOver OverOf(const InferenceResult& result) {
   return result.receptive_field ? ComputedOver::kReceptiveField : ComputedOver::kFullGraph;
 }
 
-double Elapsed(const Call& call, const Clock& clock) { return SecondsBetween(call.begin, clock.Now()); }
-
-// A result cut into pieces of `rows` rows; `encode(result, first, count, response)` makes one. After the last piece it
-// reports to the metrics how long encoding took in total, and how long sending the pieces took.
-template <class Response, class Encode>
-class CutResult final : public Pieces<Response> {
- public:
-  CutResult(InferenceResult result, int64_t rows, const Call& call, Metrics& metrics, const Clock& clock, Encode encode)
-      : result_(std::move(result)),
-        rows_(rows),
-        call_(call),
-        metrics_(metrics),
-        clock_(clock),
-        encode_(std::move(encode)) {}
-
-  StatusOr<bool> Next(Response* response) override {
-    const MonotonicTime begin = clock_.Now();
-    if (next_ > 0) send_seconds_ += SecondsBetween(handed_over_, begin);
-    response->Clear();
-    const int64_t count = std::min(rows_, result_.rows - next_);
-    *response->mutable_served_by() = ToProto(result_.served_by);
-    response->set_first_row(next_);
-    VICINAL_RETURN_IF_ERROR(encode_(result_, next_, count, response));
-    next_ += count;
-    const bool last = next_ >= result_.rows;
-    if (last) *response->mutable_timing() = EncodeTiming(result_, Elapsed(call_, clock_));
-    handed_over_ = clock_.Now();
-    encode_seconds_ += SecondsBetween(begin, handed_over_);
-    if (last) {
-      metrics_.PhaseSeconds("encode", encode_seconds_);
-      metrics_.PhaseSeconds("send", send_seconds_);
-    }
-    return last;
-  }
-
- private:
-  const InferenceResult result_;
-  const int64_t rows_;
-  const Call& call_;
-  Metrics& metrics_;
-  const Clock& clock_;
-  const Encode encode_;
-  int64_t next_ = 0;
-  MonotonicTime handed_over_{};
-  double encode_seconds_ = 0, send_seconds_ = 0;
-};
-
-template <class Response, class Encode>
-std::unique_ptr<Pieces<Response>> Cut(InferenceResult result, int64_t rows, const Call& call, Metrics& metrics,
-                                      const Clock& clock, Encode encode) {
-  return std::make_unique<CutResult<Response, Encode>>(std::move(result), rows, call, metrics, clock,
-                                                       std::move(encode));
-}
-
 }  // namespace
 
 int InferenceHandler::EncodingThreads(int threads) {
@@ -107,9 +48,10 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
   const int64_t bytes = rows * bytes_per_row;
   return OverLimit(
       "max_response_bytes", "nodes", bytes, limits_.max_response_bytes,
-      absl::StrCat("the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
-                   " bytes for one message (--max_response_bytes); use ClassifyStream or EmbedStream, or "
-                   "ask for fewer nodes, graphs or outputs"));
+      absl::StrCat(
+          "the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
+          " bytes for one message (--max_response_bytes); use ClassifyStream, EmbedStream or PredictLinksStream, or "
+          "ask for fewer nodes, links, graphs or outputs"));
 }
 
 Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
@@ -131,22 +73,27 @@ StopCheck InferenceHandler::StopOf(const Call& call) const {
   return [this, &call] { return call.limits.Check(clock_); };
 }
 
-Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
-                                      const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
-                                      InferenceRequest* out) const {
+StatusOr<NodeSelection> InferenceHandler::DecodeNodes(const v1::NodeSelection& nodes, const std::string& field) const {
+  if (nodes.all() == (nodes.ids_size() > 0)) {
+    return InvalidArgument("BAD_NODES", field,
+                           nodes.all()
+                               ? absl::StrCat("set ", field, ".ids or ", field, ".all, not both")
+                               : absl::StrCat("no ", field, " requested: set ", field, ".ids or ", field, ".all"));
+  }
+  if (nodes.ids_size() > limits_.max_request_nodes)
+    return OverLimit("max_request_nodes", field + ".ids", nodes.ids_size(), limits_.max_request_nodes);
+  NodeSelection out;
+  out.all = nodes.all();
+  out.ids.assign(nodes.ids().begin(), nodes.ids().end());
+  return out;
+}
+
+Status InferenceHandler::DecodeCommon(Call& call, const v1::Target& target, const v1::FeatureInput* features,
+                                      const v1::ExecutionOptions& execution, InferenceRequest* out) const {
   VICINAL_RETURN_IF_ERROR(FillTarget(target, out));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(out->graph));
   call.graph = out->graph;
   call.model = out->model;
-  if (nodes.all() == (nodes.ids_size() > 0)) {
-    return InvalidArgument(
-        "BAD_NODES", "nodes",
-        nodes.all() ? "set nodes.ids or nodes.all, not both" : "no nodes requested: set nodes.ids or nodes.all");
-  }
-  if (nodes.ids_size() > limits_.max_request_nodes)
-    return OverLimit("max_request_nodes", "nodes.ids", nodes.ids_size(), limits_.max_request_nodes);
-  out->nodes.all = nodes.all();
-  out->nodes.ids.assign(nodes.ids().begin(), nodes.ids().end());
   if (features != nullptr) {
     if (features->rows_size() > limits_.max_request_nodes) {
       return OverLimit("max_request_nodes", "features.rows", features->rows_size(), limits_.max_request_nodes);
@@ -184,9 +131,9 @@ AnswerCheck InferenceHandler::CheckClasses(const ClassifyWants& wants, bool stre
 StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1::ClassifyRequest& request, bool stream,
                                                             ClassifyWants* wants) {
   InferenceRequest out;
-  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
-                                       request.has_features() ? &request.features() : nullptr, request.execution(),
-                                       &out));
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
+                                       request.execution(), &out));
+  VICINAL_ASSIGN_OR_RETURN(out.nodes, DecodeNodes(request.nodes(), "nodes"));
   VICINAL_ASSIGN_OR_RETURN(*wants, WantsOf(request));
   if (HasDefinedBits()) out.classes = WantedClasses{wants->top_k, wants->probabilities, wants->logits};
   out.check_answer = CheckClasses(*wants, stream, &call);
@@ -195,9 +142,9 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1
 
 StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) {
   InferenceRequest out;
-  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.nodes(),
-                                       request.has_features() ? &request.features() : nullptr, request.execution(),
-                                       &out));
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
+                                       request.execution(), &out));
+  VICINAL_ASSIGN_OR_RETURN(out.nodes, DecodeNodes(request.nodes(), "nodes"));
   out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
   out.check_answer = [this, stream, &call](const AnswerShape& answer) -> Status {
     if (stream) return TakeShare(answer, 0, &call);
@@ -290,7 +237,7 @@ void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Res
     if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), &encoders_, response);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
+    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
   const Status submitted = submit(Deliver(call, Timed(use), done));
@@ -315,7 +262,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
-    *response->mutable_timing() = EncodeTiming(result, Elapsed(call, clock_));
+    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
   const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));

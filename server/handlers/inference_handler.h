@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/api/engine.h"
 #include "engine/base/thread_pool.h"
@@ -44,6 +45,11 @@ class InferenceHandler {
   void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
   void ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request, v1::ClassifyGraphsResponse* response,
                       const Done& done);
+  void PredictLinks(Call& call, const v1::PredictLinksRequest& request, v1::PredictLinksResponse* response,
+                    const Done& done);
+  void PredictLinksStream(Call& call, const v1::PredictLinksRequest& request,
+                          const PiecesDone<v1::PredictLinksResponse>& done);
+  void TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response, const Done& done);
   // One request of an InferStream; `call` is its own. The response's id is not set.
   void Infer(Call& call, const v1::InferStreamRequest& request, v1::InferStreamResponse* response, const Done& done);
   void ClassifyStream(Call& call, const v1::ClassifyRequest& request, const PiecesDone<v1::ClassifyResponse>& done);
@@ -66,9 +72,14 @@ class InferenceHandler {
                                             ClassifyWants* wants);
   StatusOr<InferenceRequest> DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream);
   StatusOr<GraphBatchRequest> DecodeGraphs(Call& call, const v1::ClassifyGraphsRequest& request, ClassifyWants* wants);
-  Status DecodeCommon(Call& call, const v1::Target& target, const v1::NodeSelection& nodes,
-                      const v1::FeatureInput* features, const v1::ExecutionOptions& execution,
-                      InferenceRequest* out) const;
+  // All but the nodes.
+  Status DecodeCommon(Call& call, const v1::Target& target, const v1::FeatureInput* features,
+                      const v1::ExecutionOptions& execution, InferenceRequest* out) const;
+  StatusOr<NodeSelection> DecodeNodes(const v1::NodeSelection& nodes, const std::string& field) const;
+  StatusOr<InferenceRequest> DecodeLinks(Call& call, const v1::PredictLinksRequest& request, bool stream);
+  StatusOr<InferenceRequest> DecodePartners(Call& call, const v1::TopLinksRequest& request);
+  // Of scores of links; `bytes_of_score`: of the reply's tensors.
+  AnswerCheck CheckLinks(int64_t bytes_of_score, bool stream, Call* call);
   // Deadline and cancellation of the call; without a deadline, that of --default_deadline.
   WorkLimits LimitsOf(const Call& call) const;
   // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.

@@ -19,6 +19,12 @@ std::unique_ptr<grpc::Service> MakeInferenceService(Core& core, InferenceHandler
       Method::kEmbedStream, std::bind(&InferenceHandler::EmbedStream, &handler, _1, _2, _3));
   service->Add<LaterReactor, v1::ClassifyGraphsRequest, v1::ClassifyGraphsResponse>(
       Method::kClassifyGraphs, std::bind(&InferenceHandler::ClassifyGraphs, &handler, _1, _2, _3, _4));
+  service->Add<LaterReactor, v1::PredictLinksRequest, v1::PredictLinksResponse>(
+      Method::kPredictLinks, std::bind(&InferenceHandler::PredictLinks, &handler, _1, _2, _3, _4));
+  service->Add<PiecesReactor, v1::PredictLinksRequest, v1::PredictLinksResponse>(
+      Method::kPredictLinksStream, std::bind(&InferenceHandler::PredictLinksStream, &handler, _1, _2, _3));
+  service->Add<LaterReactor, v1::TopLinksRequest, v1::TopLinksResponse>(
+      Method::kTopLinks, std::bind(&InferenceHandler::TopLinks, &handler, _1, _2, _3, _4));
   service->AddStream<v1::InferStreamRequest, v1::InferStreamResponse>(
       InfoOf(Method::kInferStream).name, [&core, &handler](grpc::CallbackServerContext* context) {
         return new QueryStreamReactor(core, context, handler);

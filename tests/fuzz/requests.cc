@@ -266,6 +266,16 @@ void Session::RunInference(const Call& call, server::Call& about) {
     case Case::kInferStream:
       return Async<v1::InferStreamResponse>(
           [&](auto* reply, auto done) { inference_.Infer(about, call.infer_stream(), reply, std::move(done)); });
+    case Case::kPredictLinks:
+      return Async<v1::PredictLinksResponse>([&](auto* reply, auto done) {
+        inference_.PredictLinks(about, call.predict_links(), reply, std::move(done));
+      });
+    case Case::kPredictLinksStream:
+      return Stream<v1::PredictLinksResponse>(
+          [&](auto done) { inference_.PredictLinksStream(about, call.predict_links_stream(), std::move(done)); });
+    case Case::kTopLinks:
+      return Async<v1::TopLinksResponse>(
+          [&](auto* reply, auto done) { inference_.TopLinks(about, call.top_links(), reply, std::move(done)); });
     default:
       return RunOpenInference(call, about);
   }

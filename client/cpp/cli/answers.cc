@@ -145,6 +145,30 @@ absl::Status Answer::Add(const v1::EmbedResponse& piece) {
   return absl::OkStatus();
 }
 
+absl::Status Answer::Add(const v1::PredictLinksResponse& piece) {
+  if (piece.first_row() != rows)
+    return Broken(absl::StrCat("a piece begins at row ", piece.first_row(), ", not at ", rows));
+  int64_t added = -1;
+  CLIENT_RETURN_IF_ERROR(AddRows("links", piece.has_links(), piece.links(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("scores", piece.has_scores(), piece.scores(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("probabilities", piece.has_probabilities(), piece.probabilities(), this, &added));
+  CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
+  served_by = piece.served_by();
+  if (piece.has_timing()) timing = piece.timing();
+  return absl::OkStatus();
+}
+
+absl::Status Answer::Add(const v1::TopLinksResponse& reply) {
+  int64_t added = -1;
+  CLIENT_RETURN_IF_ERROR(AddRows("partners", reply.has_partners(), reply.partners(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("scores", reply.has_scores(), reply.scores(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("probabilities", reply.has_probabilities(), reply.probabilities(), this, &added));
+  CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
+  served_by = reply.served_by();
+  timing = reply.timing();
+  return absl::OkStatus();
+}
+
 std::vector<double> RowOf(const Array& matrix, int64_t row) {
   Array slice;
   slice.type = matrix.type;
@@ -244,7 +268,7 @@ Json ToJson(const Answer& answer) {
     for (int64_t row = 0; row < answer.rows; ++row) {
       Json values = Json::array();
       for (const double value : RowOf(matrix, row)) {
-        if (matrix.type == ElementType::kInt32) {
+        if (!IsFloating(matrix.type)) {
           values.push_back(static_cast<int64_t>(value));
         } else {
           values.push_back(value);

@@ -20,7 +20,8 @@ namespace vicinal::client::cli {
 
 inline constexpr int64_t kDefaultMaxAnswerBytes = int64_t{4} << 30;
 
-// Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings"), all with `rows` rows.
+// Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings", "links", "partners"), all with `rows`
+// rows.
 struct Answer {
   v1::ServedBy served_by;
   v1::Timing timing;
@@ -34,6 +35,8 @@ struct Answer {
   absl::Status Add(const v1::ClassifyResponse& piece);
   absl::Status Add(const v1::EmbedResponse& piece);
   absl::Status Add(const v1::ClassifyGraphsResponse& piece);
+  absl::Status Add(const v1::PredictLinksResponse& piece);
+  absl::Status Add(const v1::TopLinksResponse& reply);
 };
 
 // Row r of a matrix, as numbers.

@@ -71,6 +71,8 @@ Command ExportCommand();
 Command TuneCommand();
 Command PlotCommand();
 Command ClassifyGraphsCommand();
+Command PredictLinksCommand();
+Command TopLinksCommand();
 Command LoadCommand();
 Command SyncCommand();
 

@@ -150,6 +150,10 @@ void PrintModel(const v1::Model& model, std::ostream& out) {
   layers.Print(out);
   PrintLeftOut(model.layers_left_out(), "layers", out);
   out << "\noutputs for embed: " << absl::StrJoin(model.outputs(), ", ") << '\n';
+  if (model.has_decoder()) {
+    out << "decoder of links: " << model.decoder().type() << " on " << model.decoder().output() << ", "
+        << FormatCount(model.decoder().relation_count(), "relation") << '\n';
+  }
 }
 
 void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {

@@ -274,6 +274,8 @@ std::vector<Command> InferenceCommands() {
   return {
       {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
       {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},
+      PredictLinksCommand(),
+      TopLinksCommand(),
       ClassifyGraphsCommand(),
       LoadCommand(),
   };

@@ -94,6 +94,8 @@ absl::StatusOr<Array> ToArray(const v1::Tensor& tensor) {
     array.type = ElementType::kFloat32;
   } else if (tensor.dtype() == v1::DATA_TYPE_INT32) {
     array.type = ElementType::kInt32;
+  } else if (tensor.dtype() == v1::DATA_TYPE_INT64) {
+    array.type = ElementType::kInt64;
   } else {
     return CallError(absl::StatusCode::kInternal, "the server's answer contains a tensor of an unexpected type");
   }

@@ -24,7 +24,8 @@ std::vector<UploadTensor> FeatureTensors(const Features& features);
 v1::FeatureInput ToFeatureInput(const Features& features);
 v1::FeatureInput ToFeatureInput(const Features& features, int64_t first, int64_t count);
 
-// A float32 or int32 tensor of an answer as an array. INTERNAL: the server's tensor is malformed or has another type.
+// A float32, int32 or int64 tensor of an answer as an array. INTERNAL: the server's tensor is malformed or has another
+// type.
 absl::StatusOr<Array> ToArray(const v1::Tensor& tensor);
 
 }  // namespace vicinal::client::cli

@@ -7,6 +7,8 @@
 #include <new>
 #include <thread>
 
+#include "engine/api/links.h"
+#include "engine/base/error.h"
 #include "engine/execute/awaited.h"
 #include "tests/server/fake_engine.h"
 
@@ -250,6 +252,57 @@ TEST_F(InferenceHandlerTest, BatchesAnswerAsNodesDoAndHaveNoReceptiveField) {
   EXPECT_EQ(DetailOf(classify())->metadata.at("limit"), "max_response_bytes");
   request.mutable_execution()->set_receptive_field(v1::RECEPTIVE_FIELD_ALWAYS);
   EXPECT_EQ(DetailOf(classify())->field, "execution.receptive_field");
+}
+
+TEST_F(InferenceHandlerTest, LinksReachTheEngineAsTheyWereSent) {
+  v1::PredictLinksRequest pairs;
+  *pairs.mutable_target() = request_.target();
+  pairs.mutable_pairs()->add_sources(7);
+  pairs.mutable_pairs()->add_targets(3);
+  pairs.mutable_pairs()->add_relations(2);
+  pairs.set_decoder(v1::LINK_DECODER_MODEL);
+  pairs.set_output("conv1");
+  v1::PredictLinksResponse scores;
+  handler_.PredictLinks(call_, pairs, &scores, [](const Status& status) { EXPECT_TRUE(status.ok()) << status; });
+  const WantedLinks& of_pairs = *engine_.last_request->links;
+  EXPECT_EQ(of_pairs.pairs->sources, (std::vector<int64_t>{7}));
+  EXPECT_EQ(of_pairs.pairs->targets, (std::vector<int64_t>{3}));
+  EXPECT_EQ(of_pairs.pairs->relations, (std::vector<int32_t>{2}));
+  EXPECT_EQ(of_pairs.decoder, LinkDecoder::kModel);
+  EXPECT_FALSE(of_pairs.partners.has_value());
+  EXPECT_EQ(engine_.last_request->options.output, "conv1");
+  v1::TopLinksRequest top;
+  *top.mutable_target() = request_.target();
+  top.mutable_nodes()->add_ids(5);
+  top.mutable_partners()->add_ids(9);
+  top.set_exclude_links(true);
+  top.set_nodes_are_targets(true);
+  top.set_decoder(v1::LINK_DECODER_COSINE);
+  v1::TopLinksResponse partners;
+  handler_.TopLinks(call_, top, &partners, [](const Status& status) { EXPECT_TRUE(status.ok()) << status; });
+  const WantedPartners& wanted = *engine_.last_request->links->partners;
+  EXPECT_EQ(wanted.nodes.ids, (std::vector<int64_t>{5}));
+  EXPECT_EQ(wanted.partners.ids, (std::vector<int64_t>{9}));
+  EXPECT_EQ(wanted.k, 0) << "the engine's default";
+  EXPECT_TRUE(wanted.exclude_links && wanted.nodes_are_targets && !wanted.include_self);
+  EXPECT_EQ(engine_.last_request->links->decoder, LinkDecoder::kCosine);
+}
+
+TEST_F(InferenceHandlerTest, AReplyOfLinksKeepsItsLimit) {
+  v1::PredictLinksRequest edges;
+  *edges.mutable_target() = request_.target();
+  edges.set_all_edges(true);
+  v1::PredictLinksResponse scores;
+  handler_.PredictLinks(call_, edges, &scores, [](const Status&) {});
+  limits_.max_response_bytes = 39;  // two edges of 20 bytes each
+  const AnswerCheck check = engine_.last_request->check_answer;
+  EXPECT_EQ(DetailOf(check({2, 1}))->metadata.at("limit"), "max_response_bytes");
+  limits_.max_response_bytes = 40;
+  EXPECT_TRUE(check({2, 1}).ok());
+  edges.clear_all_edges();
+  Status outcome;
+  handler_.PredictLinks(call_, edges, &scores, [&](const Status& status) { outcome = status; });
+  EXPECT_EQ(DetailOf(outcome)->reason, "BAD_LINKS");
 }
 
 TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {

@@ -77,6 +77,27 @@ v1::EmbedResponse Embedded(int64_t first, int64_t rows, int64_t width = 2) {
   return piece;
 }
 
+v1::PredictLinksResponse Links(int64_t first, int64_t rows, bool ends) {
+  v1::PredictLinksResponse piece;
+  FillAll(kEvil, 1, piece.mutable_served_by());
+  piece.set_first_row(first);
+  const std::vector<float> scores(static_cast<size_t>(rows), 0.5F);
+  *piece.mutable_scores() = wire::MakeTensor(scores.data(), {rows, 1});
+  const std::vector<int64_t> links(static_cast<size_t>(2 * rows), int64_t{1} << 40);
+  if (ends) *piece.mutable_links() = wire::MakeTensor(links.data(), {rows, 2});
+  return piece;
+}
+
+v1::TopLinksResponse Partners(int64_t rows, int64_t k) {
+  v1::TopLinksResponse reply;
+  FillAll(kEvil, 1, reply.mutable_served_by());
+  const std::vector<float> scores(static_cast<size_t>(rows * k), 0.5F);
+  const std::vector<int64_t> partners(scores.size(), int64_t{1} << 40);
+  *reply.mutable_scores() = wire::MakeTensor(scores.data(), {rows, k});
+  *reply.mutable_partners() = wire::MakeTensor(partners.data(), {rows, k});
+  return reply;
+}
+
 v1::ClassifyGraphsResponse Graphs(int64_t rows) {
   const v1::ClassifyResponse piece = Rows(0, rows);
   v1::ClassifyGraphsResponse reply;
@@ -135,6 +156,9 @@ HostileReply Evil(const std::string& path, double number) {
   if (method == "ClassifyStream") return Always(Rows(0, 10));
   if (method == "Embed") return Always(Embedded(0, 1));
   if (method == "EmbedStream") return Always(Embedded(0, 10));
+  if (method == "PredictLinks") return Always(Links(0, 1, false));
+  if (method == "PredictLinksStream") return Always(Links(0, 10, true));
+  if (method == "TopLinks") return Always(Partners(1, 2));
   if (method == "ClassifyGraphs") return Always(Graphs(2));
   return Always(v1::DeleteGraphResponse());
 }
@@ -145,34 +169,38 @@ struct Line {
   bool prints = true;
 };
 const std::vector<Line>& Lines() {
-  static const auto* const lines = new std::vector<Line>{{"graph upload e.txt --name g"},
-                                                         {"graph upload e.txt --name g --replace --drop_features"},
-                                                         {"graph list"},
-                                                         {"graph get g"},
-                                                         {"graph delete g", false},
-                                                         {"graph plot g --output g.svg"},
-                                                         {"graph explain g"},
-                                                         {"graph explain g --model m"},
-                                                         {"graph explain g --model m --verbose"},
-                                                         {"graph tune g"},
-                                                         {"graph tune g --show --verbose"},
-                                                         {"graph tune g --import imported"},
-                                                         {"features upload x.npy --graph g --name f"},
-                                                         {"features list --graph g"},
-                                                         {"features delete f --graph g", false},
-                                                         {"model upload m.json --weights w --name m"},
-                                                         {"model list"},
-                                                         {"model get m"},
-                                                         {"model delete m", false},
-                                                         {"classify --graph g --model m"},
-                                                         {"classify --graph g --model m --nodes 1 --ids none"},
-                                                         {"embed --graph g --model m"},
-                                                         {"embed --graph g --model m --nodes 1 --ids none"},
-                                                         {"classify-graphs b.npz --model m"},
-                                                         {"sync s.yaml --prune"},
-                                                         {"sync s.yaml --prune --dry_run"},
-                                                         {"status"},
-                                                         {"status --all"}};
+  static const auto* const lines =
+      new std::vector<Line>{{"graph upload e.txt --name g"},
+                            {"graph upload e.txt --name g --replace --drop_features"},
+                            {"graph list"},
+                            {"graph get g"},
+                            {"graph delete g", false},
+                            {"graph plot g --output g.svg"},
+                            {"graph explain g"},
+                            {"graph explain g --model m"},
+                            {"graph explain g --model m --verbose"},
+                            {"graph tune g"},
+                            {"graph tune g --show --verbose"},
+                            {"graph tune g --import imported"},
+                            {"features upload x.npy --graph g --name f"},
+                            {"features list --graph g"},
+                            {"features delete f --graph g", false},
+                            {"model upload m.json --weights w --name m"},
+                            {"model list"},
+                            {"model get m"},
+                            {"model delete m", false},
+                            {"classify --graph g --model m"},
+                            {"classify --graph g --model m --nodes 1 --ids none"},
+                            {"embed --graph g --model m"},
+                            {"embed --graph g --model m --nodes 1 --ids none"},
+                            {"predict-links --graph g --model m --sources 1 --targets 0 --ids none"},
+                            {"predict-links --graph g --model m --all_edges"},
+                            {"top-links --graph g --model m --nodes 1 --ids none --k 2"},
+                            {"classify-graphs b.npz --model m"},
+                            {"sync s.yaml --prune"},
+                            {"sync s.yaml --prune --dry_run"},
+                            {"status"},
+                            {"status --all"}};
   return *lines;
 }
 
@@ -272,6 +300,27 @@ TEST_F(HostileTest, ErrorsOfEveryCommand) {
       }
     }
   }
+}
+
+TEST_F(HostileTest, LinksAreThoseThatWereAskedFor) {
+  const std::string pairs = "predict-links --graph g --model m --sources 1 --targets 0 --ids none";
+  Answer("PredictLinks", Always(Links(0, 2, false)));
+  ExpectRefused(pairs, "more than the 1 rows");
+  Answer("PredictLinks", Always(Links(0, 1, true)));
+  ExpectRefused(pairs, "links, which were not asked for");
+  Answer("PredictLinksStream", Always(Links(0, 3, false)));
+  ExpectRefused("predict-links --graph g --model m --all_edges", "contains no links");
+  Answer("PredictLinksStream", Always(Links(5, 3, true)));
+  ExpectRefused("predict-links --graph g --model m --all_edges", "begins at row 5");
+  const std::string top = "top-links --graph g --model m --nodes 1 --ids none --k 2";
+  Answer("TopLinks", Always(Partners(1, 3)));
+  ExpectRefused(top, "3 partners per node");
+  Answer("TopLinks", Always(Partners(2, 2)));
+  ExpectRefused(top, "more than the 1 rows");
+  v1::TopLinksResponse uneven = Partners(1, 2);
+  *uneven.mutable_scores() = Partners(1, 1).scores();
+  Answer("TopLinks", Always(uneven));
+  ExpectRefused(top, "differ in shape");
 }
 
 TEST_F(HostileTest, APictureIsCheckedBeforeItIsDrawn) {

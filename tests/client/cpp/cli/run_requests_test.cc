@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/cpp/formats/files.h"
@@ -62,6 +63,23 @@ TEST_F(RunTest, AllNodesComeAsAStream) {
   EXPECT_EQ(ToFloats(*npz->Read("logits"))[48], 24.0f);
   ASSERT_EQ(Vicinal("classify --graph g --model m --repeat 5"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("latency of 5 calls: median"));
+}
+
+TEST_F(RunTest, LinksAreNamedInPairs) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
+  const std::string links = "predict-links --graph g --model m ";
+  for (const auto& [options, why] : std::vector<std::pair<std::string, std::string>>{
+           {"", "give --sources and --targets, or --all_edges"},
+           {"--sources 0 --targets 1 --all_edges", "give --sources and --targets, or --all_edges"},
+           {"--sources 0 --targets 0,1", "--sources has 1 nodes and --targets 2"},
+           {"--sources all --targets 0", "--sources must name nodes, not all"},
+           {"--sources 0 --targets 1 --decoder best", "it must be model, dot or cosine"},
+           {"--sources 0 --targets 1 --relation 9999999999", "--relation is out of range"}}) {
+    EXPECT_EQ(Vicinal(links + options), kExitUsage) << options;
+    EXPECT_THAT(err(), HasSubstr(why));
+  }
+  EXPECT_EQ(Vicinal("top-links --graph g --model m --nodes 0 --k 0"), kExitUsage);
 }
 
 TEST_F(RunTest, HowARequestIsComputed) {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The methods of InferenceHandler about links.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/api/links.h"
+#include "engine/base/error.h"
+#include "server/convert.h"
+#include "server/handlers/cut_result.h"
+#include "server/handlers/encode_result.h"
+#include "server/handlers/inference_handler.h"
+
+namespace vicinal::server {
+namespace {
+
+StatusOr<LinkDecoder> FromProto(v1::LinkDecoder decoder) {
+  switch (decoder) {
+    case v1::LINK_DECODER_UNSPECIFIED:
+      return LinkDecoder::kDefault;
+    case v1::LINK_DECODER_MODEL:
+      return LinkDecoder::kModel;
+    case v1::LINK_DECODER_DOT:
+      return LinkDecoder::kDot;
+    case v1::LINK_DECODER_COSINE:
+      return LinkDecoder::kCosine;
+    default:
+      return InvalidArgument("BAD_DECODER", "decoder",
+                             absl::StrCat("decoder is ", static_cast<int>(decoder),
+                                          ", which this server does not know; use MODEL, DOT or COSINE"));
+  }
+}
+
+// Bytes of the reply's tensors for one score.
+int64_t BytesOfScore(bool probabilities, int64_t of_ids) { return 4 + (probabilities ? 4 : 0) + of_ids; }
+int64_t BytesOfScore(const v1::PredictLinksRequest& request) {
+  return BytesOfScore(request.return_probabilities(), request.all_edges() ? 16 : 0);
+}
+int64_t BytesOfScore(const v1::TopLinksRequest& request) { return BytesOfScore(request.return_probabilities(), 8); }
+
+void SetProbabilities(const float* scores, int64_t rows, int64_t cols, v1::Tensor* tensor) {
+  std::vector<float> probabilities(scores, scores + rows * cols);
+  for (float& value : probabilities) value = 1.0f / (1.0f + std::exp(-value));
+  SetTensor(probabilities.data(), rows, cols, tensor);
+}
+
+// The requested parts of a reply.
+struct LinkWants {
+  bool ends = false, probabilities = false;
+};
+LinkWants WantsOf(const v1::PredictLinksRequest& request) {
+  return {request.all_edges(), request.return_probabilities()};
+}
+
+void EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
+                 v1::PredictLinksResponse* response) {
+  const float* const scores = result.values.data() + first;
+  SetTensor(scores, count, 1, response->mutable_scores());
+  if (wants.ends) SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_links());
+  if (wants.probabilities) SetProbabilities(scores, count, 1, response->mutable_probabilities());
+}
+
+}  // namespace
+
+AnswerCheck InferenceHandler::CheckLinks(int64_t bytes_of_score, bool stream, Call* call) {
+  return [this, bytes_of_score, stream, call](const AnswerShape& answer) -> Status {
+    if (stream) return TakeShare(answer, 0, call);
+    VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * bytes_of_score));
+    return TakeShare(answer, MessageBytes(answer.rows * answer.width * bytes_of_score), call);
+  };
+}
+
+StatusOr<InferenceRequest> InferenceHandler::DecodeLinks(Call& call, const v1::PredictLinksRequest& request,
+                                                         bool stream) {
+  InferenceRequest out;
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
+                                       request.execution(), &out));
+  auto links = std::make_shared<WantedLinks>();
+  VICINAL_ASSIGN_OR_RETURN(links->decoder, FromProto(request.decoder()));
+  links->relation = request.relation();
+  links->all_edges = request.all_edges();
+  if (request.has_pairs() == request.all_edges()) {
+    return InvalidArgument(
+        "BAD_LINKS", "pairs",
+        request.all_edges() ? "set pairs or all_edges, not both" : "no links requested: set pairs or all_edges");
+  }
+  if (request.has_pairs()) {
+    const v1::LinkPairs& pairs = request.pairs();
+    const int most = std::max(pairs.sources_size(), pairs.targets_size());
+    if (most > limits_.max_request_nodes)
+      return OverLimit("max_request_nodes", "pairs", most, limits_.max_request_nodes);
+    links->pairs.emplace();
+    links->pairs->sources.assign(pairs.sources().begin(), pairs.sources().end());
+    links->pairs->targets.assign(pairs.targets().begin(), pairs.targets().end());
+    links->pairs->relations.assign(pairs.relations().begin(), pairs.relations().end());
+  }
+  out.options.output = request.output();
+  out.links = std::move(links);
+  out.check_answer = CheckLinks(BytesOfScore(request), stream, &call);
+  return out;
+}
+
+StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1::TopLinksRequest& request) {
+  InferenceRequest out;
+  VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
+                                       request.execution(), &out));
+  auto links = std::make_shared<WantedLinks>();
+  VICINAL_ASSIGN_OR_RETURN(links->decoder, FromProto(request.decoder()));
+  links->relation = request.relation();
+  WantedPartners& wanted = links->partners.emplace();
+  VICINAL_ASSIGN_OR_RETURN(wanted.nodes, DecodeNodes(request.nodes(), "nodes"));
+  wanted.partners.all = true;
+  if (request.has_partners()) {
+    VICINAL_ASSIGN_OR_RETURN(wanted.partners, DecodeNodes(request.partners(), "partners"));
+  }
+  if (request.has_k() && request.k() < 1)
+    return InvalidArgument("BAD_TOP_K", "k", absl::StrCat("k is ", request.k(), "; it must be at least 1"));
+  wanted.k = request.k();
+  wanted.nodes_are_targets = request.nodes_are_targets();
+  wanted.exclude_links = request.exclude_links();
+  wanted.include_self = request.include_self();
+  out.options.output = request.output();
+  out.links = std::move(links);
+  out.check_answer = CheckLinks(BytesOfScore(request), /*stream=*/false, &call);
+  return out;
+}
+
+void InferenceHandler::PredictLinks(Call& call, const v1::PredictLinksRequest& request,
+                                    v1::PredictLinksResponse* response, const Done& done) {
+  StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/false);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, wants = WantsOf(request), bytes = BytesOfScore(request), response,
+                    done](const InferenceResult& result) {
+    const Status status = ReserveReply(MessageBytes(result.rows * bytes), call);
+    if (!status.ok()) return done(status);
+    *response->mutable_served_by() = ToProto(result.served_by);
+    EncodeLinks(result, wants, 0, result.rows, response);
+    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
+    done(OkStatus());
+  };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
+  if (!submitted.ok()) done(submitted);
+}
+
+void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequest& request,
+                                          const PiecesDone<v1::PredictLinksResponse>& done) {
+  StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/true);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, wants = WantsOf(request), bytes = BytesOfScore(request),
+                    done](InferenceResult result) {
+    const int64_t rows = RowsPerPiece(bytes, limits_.max_response_bytes);
+    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * bytes), call);
+    if (!status.ok()) return done(status);
+    const auto encode = [wants](const InferenceResult& whole, int64_t first, int64_t count,
+                                v1::PredictLinksResponse* piece) {
+      EncodeLinks(whole, wants, first, count, piece);
+      return OkStatus();
+    };
+    done(Cut<v1::PredictLinksResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  };
+  const Status submitted =
+      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
+  if (!submitted.ok()) done(submitted);
+}
+
+void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response,
+                                const Done& done) {
+  StatusOr<InferenceRequest> decoded = DecodePartners(call, request);
+  if (!decoded.ok()) return done(decoded.status());
+  const bool probabilities = request.return_probabilities();
+  const auto use = [this, &call, probabilities, bytes = BytesOfScore(request), response,
+                    done](const InferenceResult& result) {
+    const Status status = ReserveReply(MessageBytes(result.rows * result.width * bytes), call);
+    if (!status.ok()) return done(status);
+    *response->mutable_served_by() = ToProto(result.served_by);
+    SetTensor(result.links.data(), result.rows, result.width, response->mutable_partners());
+    SetTensor(result.values.data(), result.rows, result.width, response->mutable_scores());
+    if (probabilities) {
+      SetProbabilities(result.values.data(), result.rows, result.width, response->mutable_probabilities());
+    }
+    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
+    done(OkStatus());
+  };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
+  if (!submitted.ok()) done(submitted);
+}
+
+}  // namespace vicinal::server

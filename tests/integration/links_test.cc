@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scores of links over a real socket: pairs, pieces of all edges, the best partners, a model's own decoder, refusals.
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/integration/fixture.h"
+
+namespace vicinal::testing {
+namespace {
+
+template <class T>
+std::vector<T> Values(const v1::Tensor& tensor) {
+  std::vector<T> values(tensor.data().size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), tensor.data().data(), tensor.data().size());
+  return values;
+}
+
+class LinksServerTest : public IntegrationTest {
+ protected:
+  void SetUp() override {
+    StartServer({"--tuning_budget=0s"});
+    UploadTinyGraph();
+    UploadTinyModel();
+  }
+  static v1::PredictLinksRequest Pairs(const std::string& model = "tiny") {
+    v1::PredictLinksRequest request;
+    request.mutable_target()->set_graph("path");
+    request.mutable_target()->set_model(model);
+    for (const int64_t id : {0, 4, 2}) request.mutable_pairs()->add_sources(id);
+    for (const int64_t id : {1, 1, 2}) request.mutable_pairs()->add_targets(id);
+    return request;
+  }
+  static v1::TopLinksRequest Top() {
+    v1::TopLinksRequest request;
+    request.mutable_target()->set_graph("path");
+    request.mutable_target()->set_model("tiny");
+    request.mutable_nodes()->add_ids(3);
+    request.mutable_nodes()->add_ids(0);
+    request.set_k(2);
+    return request;
+  }
+  // The rows that are scored.
+  std::vector<float> Rows() {
+    v1::EmbedRequest request;
+    request.mutable_target()->set_graph("path");
+    request.mutable_target()->set_model("tiny");
+    request.mutable_nodes()->set_all(true);
+    request.set_output("logits");
+    const auto reply = client_->Embed(request);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? Values<float>(reply->embeddings()) : std::vector<float>(10);
+  }
+};
+
+TEST_F(LinksServerTest, PairsHaveTheirScores) {
+  v1::PredictLinksRequest request = Pairs();
+  request.set_return_probabilities(true);
+  const auto reply = client_->PredictLinks(request);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->served_by().model(), "tiny");
+  EXPECT_GT(reply->timing().total_seconds(), 0.0);
+  EXPECT_FALSE(reply->has_links());
+  const std::vector<float> rows = Rows(), scores = Values<float>(reply->scores()),
+                           probabilities = Values<float>(reply->probabilities());
+  ASSERT_EQ(scores.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const float* const u = rows.data() + 2 * request.pairs().sources(static_cast<int>(i));
+    const float* const v = rows.data() + 2 * request.pairs().targets(static_cast<int>(i));
+    const double expected = static_cast<double>(u[0]) * v[0] + static_cast<double>(u[1]) * v[1];
+    EXPECT_NEAR(scores[i], expected, 1e-5);
+    EXPECT_NEAR(probabilities[i], 1 / (1 + std::exp(-expected)), 1e-6);
+  }
+}
+
+TEST_F(LinksServerTest, AllEdgesComeInOneMessageAndInPieces) {
+  v1::PredictLinksRequest request = Pairs();
+  request.clear_pairs();
+  request.set_all_edges(true);
+  const auto whole = client_->PredictLinks(request);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const std::vector<int64_t> links = Values<int64_t>(whole->links());
+  ASSERT_EQ(whole->links().shape(0), whole->scores().shape(0));
+  std::string pieces, ends;
+  ASSERT_TRUE(client_
+                  ->PredictLinksStream(request,
+                                       [&](const v1::PredictLinksResponse& piece) {
+                                         pieces += piece.scores().data();
+                                         ends += piece.links().data();
+                                         return absl::OkStatus();
+                                       })
+                  .ok());
+  EXPECT_EQ(pieces, whole->scores().data());
+  EXPECT_EQ(ends, whole->links().data());
+  request = Pairs();
+  request.mutable_pairs()->Clear();
+  for (size_t i = 0; i < links.size(); i += 2) {
+    request.mutable_pairs()->add_sources(links[i]);
+    request.mutable_pairs()->add_targets(links[i + 1]);
+  }
+  const auto pairs = client_->PredictLinks(request);
+  ASSERT_TRUE(pairs.ok()) << pairs.status();
+  EXPECT_EQ(pairs->scores().data(), whole->scores().data());
+}
+
+TEST_F(LinksServerTest, TheBestPartnersComeFirst) {
+  const auto reply = client_->TopLinks(Top());
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  const std::vector<float> rows = Rows(), scores = Values<float>(reply->scores());
+  const std::vector<int64_t> partners = Values<int64_t>(reply->partners());
+  ASSERT_EQ(partners.size(), 4u);
+  for (size_t q = 0; q < 2; ++q) {
+    const int64_t node = q == 0 ? 3 : 0;
+    for (int64_t other = 0; other < 5; ++other) {
+      if (other == node) continue;
+      const float *u = rows.data() + 2 * node, *v = rows.data() + 2 * other;
+      const double score = static_cast<double>(u[0]) * v[0] + static_cast<double>(u[1]) * v[1];
+      const bool found = partners[2 * q] == other || partners[2 * q + 1] == other;
+      if (found) continue;
+      EXPECT_LE(score, scores[2 * q + 1] + 1e-5);
+    }
+    EXPECT_GE(scores[2 * q], scores[2 * q + 1]);
+  }
+  v1::TopLinksRequest few = Top();
+  few.mutable_partners()->add_ids(3);
+  few.mutable_partners()->add_ids(1);
+  const auto named = client_->TopLinks(few);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(Values<int64_t>(named->partners())[0], 1);
+  EXPECT_EQ(Values<int64_t>(named->partners())[1], -1);
+  EXPECT_EQ(Values<float>(named->scores())[1], -std::numeric_limits<float>::infinity());
+}
+
+TEST_F(LinksServerTest, AModelBringsItsDecoder) {
+  v1::UploadModelSpec spec;
+  spec.set_name("linked");
+  std::string document = TinyArchitecture();
+  document.back() = ',';
+  spec.set_architecture_json(document + R"("decoder": {"type": "distmult", "args": {"num_relations": 2}}})");
+  const std::string weights = Safetensors(
+      {Floats("conv1.lin.weight", {4, 3}, std::vector<float>(12, 0.25f)), Floats("conv1.bias", {4}, {1, 2, 3, 4}),
+       Floats("conv2.lin.weight", {2, 4}, {1, -1, 2, 0.5f, 1, 1, -2, 1}), Floats("conv2.bias", {2}, {0.5f, -1}),
+       Floats("decoder.weight", {2, 2}, {1, 1, 2, 2})});
+  const auto model = client_->UploadModel(spec, {Bytes("weights", weights).view()});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->decoder().type(), "distmult");
+  EXPECT_EQ(model->decoder().output(), "logits");
+  EXPECT_EQ(model->decoder().relation_count(), 2);
+  v1::PredictLinksRequest request = Pairs("linked");
+  request.set_decoder(v1::LINK_DECODER_MODEL);
+  for (const int32_t relation : {0, 1, 1}) request.mutable_pairs()->add_relations(relation);
+  const auto own = client_->PredictLinks(request);
+  ASSERT_TRUE(own.ok()) << own.status();
+  request.mutable_pairs()->clear_relations();
+  request.set_decoder(v1::LINK_DECODER_DOT);
+  const auto dot = client_->PredictLinks(request);
+  ASSERT_TRUE(dot.ok()) << dot.status();
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_FLOAT_EQ(Values<float>(own->scores())[i], (i == 0 ? 1 : 2) * Values<float>(dot->scores())[i]);
+  }
+}
+
+TEST_F(LinksServerTest, BadRequestsAreRefused) {
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  v1::PredictLinksRequest request = Pairs();
+  request.set_all_edges(true);
+  ExpectError(client_->PredictLinks(request).status(), invalid, "BAD_LINKS");
+  request = Pairs();
+  request.clear_pairs();
+  ExpectError(client_->PredictLinks(request).status(), invalid, "BAD_LINKS");
+  request = Pairs();
+  request.mutable_pairs()->set_sources(1, 5);
+  ExpectError(client_->PredictLinks(request).status(), invalid, "pairs.sources[1]");
+  request = Pairs();
+  request.set_decoder(static_cast<v1::LinkDecoder>(99));
+  ExpectError(client_->PredictLinks(request).status(), invalid, "BAD_DECODER");
+  request.set_decoder(v1::LINK_DECODER_MODEL);
+  ExpectError(client_->PredictLinks(request).status(), absl::StatusCode::kFailedPrecondition, "NO_DECODER");
+  request = Pairs();
+  request.mutable_target()->set_ids_digest("another");
+  ExpectError(client_->PredictLinks(request).status(), absl::StatusCode::kFailedPrecondition, "IDS_DIGEST_MISMATCH");
+  v1::TopLinksRequest top = Top();
+  top.set_k(6);
+  ExpectError(client_->TopLinks(top).status(), invalid, "BAD_TOP_K");
+  top.set_k(0);
+  ExpectError(client_->TopLinks(top).status(), invalid, "BAD_TOP_K");
+  top = Top();
+  top.mutable_partners();
+  ExpectError(client_->TopLinks(top).status(), invalid, "BAD_NODES");
+  top = Top();
+  top.mutable_target()->set_model("nope");
+  ExpectError(client_->TopLinks(top).status(), absl::StatusCode::kNotFound, "nope");
+  ExpectServes();
+}
+
+TEST_F(LinksServerTest, LimitsHold) {
+  TearDown();
+  StartServer({"--max_request_nodes=2", "--tuning_budget=0s"});
+  UploadTinyGraph();
+  UploadTinyModel();
+  ExpectError(client_->PredictLinks(Pairs()).status(), absl::StatusCode::kInvalidArgument, "max_request_nodes");
+  v1::TopLinksRequest top = Top();
+  for (int i = 0; i < 3; ++i) top.mutable_partners()->add_ids(i);
+  ExpectError(client_->TopLinks(top).status(), absl::StatusCode::kInvalidArgument, "max_request_nodes");
+}
+
+}  // namespace
+}  // namespace vicinal::testing
