@@ -33,6 +33,10 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         np.testing.assert_array_equal(np.concatenate(pieces), expected)
         np.testing.assert_array_equal((await self.client.classify("cora", "gcn", logits=True)).logits, expected)
         self.assertEqual((await self.client.embed("cora", "gcn", [1])).embeddings.shape, (1, 16))
+        edges = await self.client.predict_links("cora", "gcn")
+        pairs = await self.client.predict_links("cora", "gcn", edges.links[:3, 0], edges.links[:3, 1])
+        np.testing.assert_array_equal(pairs.scores, edges.scores[:3])
+        self.assertEqual((await self.client.top_links("cora", "gcn", [1], k=2)).partners.shape, (1, 2))
 
     async def test_a_stream_of_queries(self):
         async def queries():

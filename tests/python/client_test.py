@@ -64,6 +64,51 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(pieces[0].first_row, 0)
         np.testing.assert_array_equal(np.concatenate([piece.embeddings for piece in pieces]), self.client.embed("cora", "gcn").embeddings)
 
+    def test_links_are_scored(self):
+        z = self.client.embed("cora", "gcn", output="logits").embeddings.astype(np.float64)
+        pairs = self.client.predict_links("cora", "gcn", [3, 5, 3], [7, 5, 7], probabilities=True)
+        np.testing.assert_allclose(pairs.scores, (z[[3, 5, 3]] * z[[7, 5, 7]]).sum(axis=1), rtol=1e-5)
+        np.testing.assert_allclose(pairs.probabilities, 1 / (1 + np.exp(-pairs.scores.astype(np.float64))), rtol=1e-5)
+        self.assertEqual((pairs.scores[0], pairs.named()[0]), (pairs.scores[2], (3, 7)))
+        edges = self.client.predict_links("cora", "gcn", decoder="cosine")
+        self.assertEqual(edges.links.shape, (10556, 2))
+        self.assertEqual(sorted(map(tuple, edges.links.tolist())), sorted(zip(*GRAPH["edge_index"].tolist())))
+        same = self.client.predict_links("cora", "gcn", edges.links[:, 0], edges.links[:, 1], decoder="cosine")
+        np.testing.assert_array_equal(same.scores, edges.scores)
+
+    def test_the_best_partners_are_found(self):
+        z = self.client.embed("cora", "gcn", output="logits").embeddings.astype(np.float64)
+        found = self.client.top_links("cora", "gcn", [2707, 0], k=4, exclude_links=True)
+        self.assertEqual((found.partners.shape, found.scores.shape), ((2, 4), (2, 4)))
+        for node, partners, scores in zip([2707, 0], found.partners, found.scores):
+            left_out = np.append(GRAPH["edge_index"][1][GRAPH["edge_index"][0] == node], node)
+            others = np.setdiff1d(np.arange(2708), left_out)
+            self.assertFalse(set(partners) & set(left_out))
+            np.testing.assert_allclose(scores, np.sort(z[others] @ z[node])[::-1][:4], rtol=1e-5)
+        every = self.client.top_links("cora", "gcn", k=1)
+        self.assertEqual(every.rows, 2708)
+        few = self.client.top_links("cora", "gcn", [1], k=2, partners=[1, 9])
+        self.assertEqual(few.named(), [[9]])
+        self.assertEqual((few.partners.tolist(), few.scores[0, 1]), ([[9, -1]], -np.inf))
+
+    def test_links_of_a_graph_with_its_own_ids(self):
+        self.small_graph("linked")
+        pairs = self.client.predict_links("linked", "gcn", ["ann"], ["bob"])
+        self.assertEqual(pairs.named(), [("ann", "bob")])
+        self.assertEqual(self.client.predict_links("linked", "gcn").named(), [("bob", "cid"), ("ann", "bob")])
+        self.assertEqual(sorted(self.client.top_links("linked", "gcn", ["ann"], k=3).named()[0]), ["bob", "cid"])
+
+    def test_bad_links_are_refused(self):
+        with self.assertRaisesRegex(vicinal.InputError, "both sources and targets"):
+            self.client.predict_links("cora", "gcn", [1])
+        with self.assertRaisesRegex(vicinal.InputError, "2 sources and 1 targets"):
+            self.client.predict_links("cora", "gcn", [1, 2], [3])
+        with self.assertRaisesRegex(vicinal.InputError, "decoder is 'best'"):
+            self.client.top_links("cora", "gcn", [1], decoder="best")
+        with self.assertRaises(errors.FailedPrecondition) as raised:
+            self.client.predict_links("cora", "gcn", [1], [2], decoder="model")
+        self.assertEqual(raised.exception.reason, "NO_DECODER")
+
     def test_features_of_a_request(self):
         x = GRAPH["x"].copy()
         x[5] = 0

@@ -13,11 +13,11 @@ from vicinal.graphs import GraphArrays, graph_arrays
 from vicinal.ids import Ids
 from vicinal.progress import ProgressBar
 from vicinal.queries import Answer, ClassifyQuery, EmbedQuery
-from vicinal.results import Classification, Embedding, FeatureSet, Graph, Model, ServedBy
+from vicinal.results import Classification, Embedding, FeatureSet, Graph, LinkScores, Model, ServedBy, TopPartners
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "AsyncClient", "CallError", "Classification", "ClassifyQuery", "Client", "EmbedQuery", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
-           "IdsError", "InputError", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "errors", "export",
+           "IdsError", "InputError", "LinkScores", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "TopPartners", "errors", "export",
            "graph_arrays"]
 
 

@@ -53,7 +53,8 @@ _SERVICES = {
     "GraphService": ("GetUpload", "GetGraph", "ListGraphs", "DeleteGraph", "TuneGraph", "GetTuning", "ListFeatures", "DeleteFeatures",
                      "UploadGraph", "UploadFeatures", "WatchGraph"),
     "ModelService": ("GetModel", "ListModels", "DeleteModel", "UploadModel"),
-    "InferenceService": ("Classify", "Embed", "ClassifyGraphs", "ClassifyStream", "EmbedStream", "InferStream"),
+    "InferenceService": ("Classify", "Embed", "ClassifyGraphs", "ClassifyStream", "EmbedStream", "InferStream", "PredictLinks",
+                         "PredictLinksStream", "TopLinks"),
     "ServerService": ("GetCapabilities", "Explain"),
 }
 METHODS = {name: Method(service, name) for service, names in _SERVICES.items() for name in names}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Iterable, Optional, Union
 
 import grpc
@@ -24,6 +24,7 @@ from vicinal.queries import Answer
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
 _ORDERS = enum_values("AnswerOrder")
+_DECODERS = enum_values("LinkDecoder")
 _TARGET, _NODES = message("Target"), message("NodeSelection")
 
 
@@ -269,6 +270,16 @@ def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
 
 
 def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+    ids = yield from _fill_target(session, query, request)
+    if query.nodes is None:
+        request.nodes.all = True
+    else:
+        request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
+    return ids
+
+
+def _fill_target(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+    """All but the nodes; the map of ids, if nodes are named."""
     for what, name in (("graph", query.graph), ("model", query.model), ("feature_set", query.feature_set)):
         if not isinstance(name, str):
             raise InputError(f"{what} is {type(name).__name__}; its name is needed" + (", .name" if hasattr(name, "name") else ""))
@@ -280,10 +291,6 @@ def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Id
     ids = None
     if query.nodes is not None or query.x_nodes is not None:
         ids = yield from _map_of(session, query)
-    if query.nodes is None:
-        request.nodes.all = True
-    else:
-        request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
     if ids is not None:
         target.ids_digest = session.known[query.graph].digest if query.ids is None else ids.digest
     if query.x is not None:
@@ -318,6 +325,13 @@ def query_request(method: str, fields: dict[str, Any]) -> Any:
         raise
 
 
+def link_decoder(name: str) -> int:
+    wanted = "LINK_DECODER_" + (name.upper() or "UNSPECIFIED") if isinstance(name, str) else name
+    if wanted not in _DECODERS:
+        raise InputError(f"decoder is {name!r}, but must be one of ['cosine', 'dot', 'model'], or \"\"")
+    return _DECODERS[wanted]
+
+
 def run_query(session: Session, method: str, query: Query, fields: dict[str, Any], parse: Callable[..., Any]) -> Operation[Any]:
     """Selected nodes: one call. All nodes: a stream, so that the size of the answer is not limited by that of a message."""
     request = query_request(method, fields)
@@ -331,6 +345,69 @@ def run_query(session: Session, method: str, query: Query, fields: dict[str, Any
         return results.joined((yield from _all_pieces(session, query, stream, parse)))
     finally:
         stream.cancel()
+
+
+def predict_links(session: Session, query: Query, targets: Any, relations: Any, fields: dict[str, Any]) -> Operation[results.LinkScores]:
+    """`query.nodes`: the sources. Without them all edges: a stream."""
+    if (query.nodes is None) != (targets is None):
+        raise InputError("give both sources and targets, or neither for all edges of the graph")
+    request = query_request("PredictLinks", {**fields, "all_edges": query.nodes is None})
+    ids = yield from _fill_target(session, query, request)
+    if query.nodes is None:
+        stream = yield Open(METHODS["PredictLinksStream"], request, query.graph)
+        try:
+            answer = results.joined((yield from _pieces_of_links(session, stream)))
+        finally:
+            stream.cancel()
+        known = session.known.get(query.graph)
+        return replace(answer, ids=known.ids if known is not None else None)
+    sources, ends = _rows(query.nodes, ids), _rows(targets, ids)
+    if len(sources) != len(ends):
+        raise InputError(f"there are {len(sources)} sources and {len(ends)} targets; give one of each per link")
+    request.pairs.sources.extend(sources.tolist())
+    request.pairs.targets.extend(ends.tolist())
+    if relations is not None:
+        request.pairs.relations.extend(np.asarray(relations).tolist())
+    reply = yield Call(METHODS["PredictLinks"], request, query.graph)
+    yield from _check_served(session, query, reply.served_by, ids)
+    answer = _with_rows(results.link_scores(reply), len(sources))
+    return replace(answer, links=np.stack([sources, ends], axis=1), ids=ids)
+
+
+def _pieces_of_links(session: Session, stream: Any) -> Operation[list[Any]]:
+    pieces: list[Any] = []
+    order, size = PieceOrder(), 0
+    while (reply := (yield Next(stream))) is not None:
+        piece = results.link_scores(reply, reply.first_row)
+        if piece.links.shape != (piece.rows, 2):
+            raise _wrong_answer(f"it has {piece.rows} scores of links, and ends [{', '.join(map(str, piece.links.shape))}]")
+        pieces.append(piece if piece.rows == 0 and not pieces else order.take(piece))  # a graph may have no edges
+        size += reply.ByteSize()
+        if size > session.options.max_answer_bytes:
+            raise _wrong_answer(f"it has more than max_answer_bytes={session.options.max_answer_bytes}")
+    if not pieces:
+        raise _wrong_answer("it has no rows")
+    return pieces
+
+
+def top_links(session: Session, query: Query, partners: Any, fields: dict[str, Any]) -> Operation[results.TopPartners]:
+    request = query_request("TopLinks", fields)
+    named = query if query.nodes is not None or partners is None else replace(query, nodes=partners)  # for the map of ids
+    ids = yield from _fill_target(session, named, request)
+    if query.nodes is None:
+        request.nodes.all = True
+    else:
+        request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
+    if partners is not None:
+        request.partners.ids.extend(_rows(partners, ids).tolist())
+    reply = yield Call(METHODS["TopLinks"], request, query.graph)
+    yield from _check_served(session, named, reply.served_by, ids)
+    answer = results.top_partners(reply)
+    if query.nodes is not None:
+        _with_rows(answer, len(request.nodes.ids))
+    if ids is None and (known := session.known.get(query.graph)) is not None:
+        ids = known.ids
+    return replace(answer, ids=ids)
 
 
 def _with_rows(answer: Any, asked: int) -> Any:

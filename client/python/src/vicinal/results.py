@@ -68,7 +68,8 @@ class FeatureSet:
 
 @dataclass(frozen=True)
 class Model:
-    """`outputs`: the names that `embed` takes. `edge_features`: those that it reads of each edge. `reference_error`: the largest difference from the reference, None if none was uploaded."""
+    """`outputs`: the names that `embed` takes. `edge_features`: those that it reads of each edge. `decoder`: how it scores
+    links ("distmult", ...), "" if its document does not say. `reference_error`: the largest difference from the reference, None if none was uploaded."""
 
     name: str
     version: int
@@ -83,13 +84,14 @@ class Model:
     durability: str
     raw: Any = field(repr=False)
     edge_features: int = 0
+    decoder: str = ""
 
     @staticmethod
     def of(model: Any) -> "Model":
         return Model(model.name, model.version, model.feature_count, model.class_count, model.graph_level, model.multi_label,
                      model.uses_edge_weight, tuple(model.outputs), model.parameter_count,
                      model.reference_error if model.reference_checked else None, _DURABILITY[model.durability], model,
-                     model.edge_feature_width)
+                     model.edge_feature_width, model.decoder.type)
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,46 @@ class Embedding(Arrays):
         return len(self.embeddings)
 
 
+@dataclass(frozen=True)
+class LinkScores(Arrays):
+    """links int64 [n, 2]: source and target of each link, as row numbers; scores float32 [n], logits; probabilities float32 [n], their
+    sigmoids, if asked for. `ids`: the map of the user's own ids, if this client has it."""
+
+    links: Any
+    scores: Any
+    probabilities: Any = None
+    ids: Optional[Ids] = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.scores)
+
+    def named(self) -> list[tuple[Any, Any]]:
+        """The links by the user's own ids, or by row numbers where there are none."""
+        names = self.links.ravel().tolist() if self.ids is None else self.ids.nodes(self.links.ravel().tolist())
+        return list(zip(names[::2], names[1::2]))
+
+
+@dataclass(frozen=True)
+class TopPartners(Arrays):
+    """Row i belongs to the i-th requested node. partners int64 [n, k]: row numbers, the highest score first, -1 where there are fewer;
+    scores float32 [n, k], logits; probabilities float32 [n, k], their sigmoids, if asked for. `ids`: as in LinkScores."""
+
+    partners: Any
+    scores: Any
+    probabilities: Any = None
+    ids: Optional[Ids] = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.partners)
+
+    def named(self) -> list[list[Any]]:
+        """The partners of each node by the user's own ids, or by row numbers where there are none; without those that are missing."""
+        rows = [[row for row in of_node if row >= 0] for of_node in self.partners.tolist()]
+        return rows if self.ids is None else [self.ids.nodes(of_node) for of_node in rows]
+
+
 def classification(reply: Any, first_row: int = 0) -> Classification:
     return Classification(
         ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.classes), from_tensor(reply.scores),
@@ -169,6 +211,21 @@ def classification(reply: Any, first_row: int = 0) -> Classification:
 
 def embedding(reply: Any, first_row: int = 0) -> Embedding:
     return Embedding(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.embeddings))
+
+
+def _flat_probabilities(reply: Any) -> Any:
+    return from_tensor(reply.probabilities).reshape(-1) if reply.HasField("probabilities") else None
+
+
+def link_scores(reply: Any, first_row: int = 0) -> LinkScores:
+    scores = from_tensor(reply.scores).reshape(-1)
+    links = from_tensor(reply.links) if reply.HasField("links") else np.empty((0, 2), np.int64)
+    return LinkScores(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, links, scores, _flat_probabilities(reply))
+
+
+def top_partners(reply: Any) -> TopPartners:
+    return TopPartners(ServedBy.of(reply.served_by), reply.timing.total_seconds, 0, from_tensor(reply.partners), from_tensor(reply.scores),
+                       from_tensor(reply.probabilities) if reply.HasField("probabilities") else None)
 
 
 def joined(pieces: list[Result]) -> Result:
