@@ -200,6 +200,11 @@ def quick_start(checks, servers, data):
     compare(checks, servers, "ClassifyStream", ["classify", *on_cora, "--logits"])
     compare(checks, servers, "Embed", ["embed", *on_cora, "--nodes", FEW])
     compare(checks, servers, "EmbedStream", ["embed", *on_cora])
+    for decoder in ("dot", "cosine"):
+        more = ["--decoder", decoder]
+        compare(checks, servers, f"PredictLinks by {decoder}", ["predict-links", *on_cora, "--sources", FEW, "--targets", FEW, *more])
+        compare(checks, servers, f"PredictLinks of all edges by {decoder}", ["predict-links", *on_cora, "--all_edges", *more])
+        compare(checks, servers, f"TopLinks by {decoder}", ["top-links", *on_cora, "--nodes", FEW, "--exclude_links", *more])
     for when in ("always", "never"):
         more = ["--nodes", FEW, "--logits", "--receptive_field", when]
         compare(checks, servers, f"Classify, receptive field {when}", ["classify", *on_cora, *more],
