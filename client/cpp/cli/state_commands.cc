@@ -104,13 +104,14 @@ Json InventoryJson(const state::Inventory& inventory) {
 }
 
 // Names of files, and what files say: whoever wrote the directory chose them.
-std::string Shown(absl::string_view text) { return Printable({text.data(), text.size()}); }
+std::string Escaped(absl::string_view text) { return Printable({text.data(), text.size()}); }
 
 void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
-  out << "incarnation " << (inventory.incarnation.empty() ? "unknown (damaged)" : Shown(inventory.incarnation)) << '\n';
+  out << "incarnation " << (inventory.incarnation.empty() ? "unknown (damaged)" : Escaped(inventory.incarnation))
+      << '\n';
   if (inventory.holder) {
-    out << "last written by process " << inventory.holder->pid << " on " << Shown(inventory.holder->host)
-        << ", started " << Shown(inventory.holder->start_time) << '\n';
+    out << "last written by process " << inventory.holder->pid << " on " << Escaped(inventory.holder->host)
+        << ", started " << Escaped(inventory.holder->start_time) << '\n';
   }
   Table table({"kind", "name", "version", "of graph", "on disk", "published"});
   int64_t disk_bytes = 0;
@@ -127,18 +128,19 @@ void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
   out << FormatCount(static_cast<int64_t>(inventory.versions.size()), "version") << ", " << FormatBytes(disk_bytes)
       << " on disk\n";
   for (const state::ListedProblem& problem : inventory.problems) {
-    out << "UNUSABLE " << Shown(problem.path) << ": " << Shown(problem.error.message()) << '\n';
+    out << "UNUSABLE " << Escaped(problem.path) << ": " << Escaped(problem.error.message()) << '\n';
   }
   for (const std::string& path : inventory.unpublished)
-    out << "unpublished " << Shown(path) << " (being written, or swept)\n";
-  for (const std::string& path : inventory.quarantined) out << "quarantined " << Shown(path) << " (see REASON.json)\n";
+    out << "unpublished " << Escaped(path) << " (being written, or swept)\n";
+  for (const std::string& path : inventory.quarantined)
+    out << "quarantined " << Escaped(path) << " (see REASON.json)\n";
   for (const state::LostVersion& lost : inventory.lost) {
-    out << "LOST " << Shown(state::Describe(lost.id))
-        << ": requests get DATA_LOSS until it is uploaded again or deleted; see " << Shown(lost.quarantine) << '\n';
+    out << "LOST " << Escaped(state::Describe(lost.id))
+        << ": requests get DATA_LOSS until it is uploaded again or deleted; see " << Escaped(lost.quarantine) << '\n';
   }
   for (const state::QuarantinedKernel& kernel : inventory.kernels) {
-    out << "quarantined kernel '" << Shown(kernel.configuration) << "' on " << Shown(kernel.device) << ": "
-        << Shown(kernel.reason) << '\n';
+    out << "quarantined kernel '" << Escaped(kernel.configuration) << "' on " << Escaped(kernel.device) << ": "
+        << Escaped(kernel.reason) << '\n';
   }
 }
 
@@ -168,10 +170,10 @@ absl::Status CheckState(const LocalContext& context) {
       if (!ok) entry["message"] = verdict.status.message();
       list.push_back(std::move(entry));
     } else if (ok) {
-      context.out << "ok       " << Shown(verdict.path) << "  " << FormatBytes(verdict.bytes) << '\n';
+      context.out << "ok       " << Escaped(verdict.path) << "  " << FormatBytes(verdict.bytes) << '\n';
     } else {
-      context.out << (absl::IsDataLoss(verdict.status) ? "DAMAGED  " : "UNUSABLE ") << Shown(verdict.path) << ": "
-                  << Shown(verdict.status.message()) << '\n';
+      context.out << (absl::IsDataLoss(verdict.status) ? "DAMAGED  " : "UNUSABLE ") << Escaped(verdict.path) << ": "
+                  << Escaped(verdict.status.message()) << '\n';
     }
   };
   if (const absl::Status status = state::CheckFiles(*files, on_file); !status.ok()) return Told(status);
@@ -228,9 +230,9 @@ absl::Status RestoreState(const LocalContext& context) {
     return absl::OkStatus();
   }
   context.out << "incarnation " << restored->incarnation << ", formerly "
-              << (restored->former_incarnation.empty() ? "unknown (damaged)" : Shown(restored->former_incarnation))
+              << (restored->former_incarnation.empty() ? "unknown (damaged)" : Escaped(restored->former_incarnation))
               << '\n';
-  for (const std::string& repair : restored->repairs) context.out << Shown(repair) << '\n';
+  for (const std::string& repair : restored->repairs) context.out << Escaped(repair) << '\n';
   context.out << "deleted " << FormatCount(restored->swept.files, "half-written file") << '\n';
   return absl::OkStatus();
 }
