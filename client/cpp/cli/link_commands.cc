@@ -91,12 +91,28 @@ absl::Status FillNodes(const Arguments& args, const char* name, const Ids& ids, 
 // Rows of the table: what they are of, then score and probability of each link.
 using RowCells = std::function<std::vector<std::string>(int64_t row)>;
 
+// Puts the user's own ids in place of the numbers of a matrix; null where there is no node.
+void NameNodes(const std::optional<IdMap>& ids, const char* matrix, Json* json) {
+  if (!json->contains(matrix)) return;
+  for (Json& row : (*json)[matrix]) {
+    for (Json& cell : row) {
+      const auto node = cell.get<int64_t>();
+      if (node < 0) {
+        cell = nullptr;
+      } else if (ids) {
+        cell = NodeName(ids, node);
+      }
+    }
+  }
+}
+
 absl::Status Report(const Context& context, const Ids& ids, const Answer& answer, std::vector<std::string> titles,
                     const RowCells& cells_of) {
   const std::string out = context.args.Text("out");
   if (!out.empty()) CLIENT_RETURN_IF_ERROR(WriteAnswer(out, answer, "scores", {}));
   if (context.json) {
     Json json = ToJson(answer);
+    for (const char* matrix : {"links", "partners", "nodes"}) NameNodes(ids.map, matrix, &json);
     json["notes"] = ids.notes;
     context.PrintJson(json);
     return absl::OkStatus();
@@ -152,16 +168,15 @@ absl::Status PredictLinks(const Context& context) {
     CLIENT_RETURN_IF_ERROR(context.client.PredictLinksStream(
         request, [&](const v1::PredictLinksResponse& piece) { return answer.Add(piece); }));
   }
+  if (!request.all_edges()) {
+    std::vector<int64_t> ends;
+    for (size_t i = 0; i < sources.size(); ++i) ends.insert(ends.end(), {sources[i], targets[i]});
+    answer.matrices["links"] = MakeArray(ends, {answer.rows, 2});
+  }
   std::vector<std::string> titles = {"source", "target", "score"};
   if (request.return_probabilities()) titles.emplace_back("probability");
   return Report(context, ids, answer, titles, [&](int64_t row) {
-    const auto at = static_cast<size_t>(row);
-    std::vector<double> ends = {0, 0};
-    if (request.all_edges()) {
-      ends = RowOf(answer.matrices.at("links"), row);
-    } else {
-      ends = {static_cast<double>(sources[at]), static_cast<double>(targets[at])};
-    }
+    const std::vector<double> ends = RowOf(answer.matrices.at("links"), row);
     std::vector<std::string> cells = {NodeName(ids.map, static_cast<int64_t>(ends[0])),
                                       NodeName(ids.map, static_cast<int64_t>(ends[1]))};
     AddScore(answer, row, 0, &cells);
@@ -188,6 +203,9 @@ absl::Status TopLinks(const Context& context) {
   const absl::StatusOr<v1::TopLinksResponse> reply = context.client.TopLinks(request);
   if (!reply.ok()) return WithNodeName(context, args.Text("graph"), reply.status());
   CLIENT_RETURN_IF_ERROR(answer.Add(*reply));
+  std::vector<int64_t> nodes(request.nodes().ids().begin(), request.nodes().ids().end());
+  for (int64_t row = 0; request.nodes().all() && row < answer.rows; ++row) nodes.push_back(row);
+  answer.matrices["nodes"] = MakeArray(nodes, {answer.rows, 1});
   const auto width = static_cast<size_t>(answer.matrices.at("partners").shape[1]);
   std::vector<std::string> titles = {"node"};
   for (size_t i = 0; i < width; ++i) {
@@ -196,8 +214,7 @@ absl::Status TopLinks(const Context& context) {
     if (request.return_probabilities()) titles.emplace_back("probability");
   }
   return Report(context, ids, answer, titles, [&](int64_t row) {
-    const int64_t node = request.nodes().all() ? row : request.nodes().ids(static_cast<int>(row));
-    std::vector<std::string> cells = {NodeName(ids.map, node)};
+    std::vector<std::string> cells = {NodeName(ids.map, nodes[static_cast<size_t>(row)])};
     const std::vector<double> partners = RowOf(answer.matrices.at("partners"), row);
     for (size_t i = 0; i < width; ++i) {
       const auto partner = static_cast<int64_t>(partners[i]);

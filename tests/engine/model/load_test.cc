@@ -152,9 +152,9 @@ TEST(LoadModelTest, RefusesBadDocuments) {
         weights, "BAD_ARCHITECTURE", "in_channels", "number of input features");
   }
   ExpectRefused(Layers(relu, R"(, "colour": 1)"), weights, "BAD_ARCHITECTURE", "colour", "unknown key 'colour'");
-  ExpectRefused(
-      Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
-      "known here: format, in_channels, task, target, multi_label, layers, decoder; accepted, but ignored: name, description,");
+  ExpectRefused(Layers(relu, R"(, "tensor_prefix": "a.")"), weights, "BAD_ARCHITECTURE", "tensor_prefix",
+                "known here: format, in_channels, task, target, multi_label, layers, decoder; accepted, but ignored: "
+                "name, description,");
   ExpectRefused(Layers(relu, R"(, "task": "edge")"), weights, "BAD_ARCHITECTURE", "task", "\"node\" or \"graph\"");
   ExpectRefused(Layers(relu, R"(, "multi_label": 1)"), weights, "BAD_ARCHITECTURE", "multi_label", "true or false");
 }
