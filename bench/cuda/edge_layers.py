@@ -6,7 +6,7 @@
 
 Ours is a plan of the engine. PyG is the faster of its forms: the layer on edge_index sorted by target, eagerly and as a
 CUDA graph. Answers are compared first (relative L2 at most 1e-5); then the contestants are timed in turn, both with the
-GPU's work waited for once per run. Peak memory: of PyG what its allocator reserved in the run beyond its inputs; of ours
+GPU's work waited for once per run. Where PyG runs out of memory, ours is timed alone. Peak memory: of PyG what its allocator reserved in the run beyond its inputs; of ours
 what the GPU has less while the worker holds the graph and the plan than before."""
 
 import argparse
@@ -31,7 +31,9 @@ from bench.peers import exchange, workers
 TOLERANCE = 1e-5
 WIDTH, HEADS = 64, 8  # columns in and out
 NOT_CAPTURED = ("GATConv", "GATv2Conv")  # replacing loops waits for the GPU, which a capture cannot
-LAYERS = ("GATConv", "GATv2Conv", "TransformerConv", "GINEConv")
+HIDDEN, GAUSSIANS = 16, 8  # of NNConv's network; of GMMConv
+LAYERS = ("GATConv", "GATv2Conv", "TransformerConv", "GINEConv", "CGConv", "ResGatedGraphConv", "GENConv", "NNConv")
+LAYERS += ("GMMConv",)
 
 
 def parse_arguments():
@@ -71,6 +73,20 @@ def layer_of(kind, edge_dim):
         nn = [{"type": "Linear", "args": {"out_channels": WIDTH}}]
         made = gnn.GINEConv(torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)), edge_dim=edge_dim)
         return {"nn": nn, "edge_dim": edge_dim}, made
+    if kind == "CGConv":
+        return {"dim": edge_dim}, gnn.CGConv(WIDTH, edge_dim)
+    if kind in ("ResGatedGraphConv", "GENConv"):
+        args = {"out_channels": WIDTH, "edge_dim": edge_dim}
+        return args, getattr(gnn, kind)(WIDTH, WIDTH, edge_dim=edge_dim)
+    if kind == "NNConv":
+        nn = [{"type": "Linear", "args": {"in_channels": edge_dim, "out_channels": HIDDEN}}, {"type": "ReLU"}]
+        nn.append({"type": "Linear", "args": {"out_channels": WIDTH * WIDTH}})
+        layers = (torch.nn.Linear(edge_dim, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, WIDTH * WIDTH))
+        return {"out_channels": WIDTH, "nn": nn}, gnn.NNConv(WIDTH, WIDTH, torch.nn.Sequential(*layers))
+    if kind == "GMMConv":
+        made = gnn.GMMConv(WIDTH, WIDTH, edge_dim, GAUSSIANS)
+        made.sigma.data.uniform_(0.5, 1.5)  # of untrained layers some are near 0, so that all weights are
+        return {"out_channels": WIDTH, "dim": edge_dim, "kernel_size": GAUSSIANS}, made
     args = {"heads": HEADS, "edge_dim": edge_dim}
     return {"out_channels": WIDTH // HEADS, **args}, getattr(gnn, kind)(WIDTH, WIDTH // HEADS, **args)
 
@@ -142,26 +158,39 @@ class Cell:
         got, kernels = self.ours(kind, args, layer)
         our_bytes = used_bytes(self.device) - before
         layer = layer.to(self.device)
-        task = lambda: layer(self.x, self.edges, self.attr)  # noqa: E731
+        result = {"layer": kind, "edge_dim": edge_dim, "kernels": kernels, "our_bytes": our_bytes}
+        try:
+            result.update(self.compare(kind, lambda: layer(self.x, self.edges, self.attr), got))
+        except torch.cuda.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            result["peer"] = "out of memory"
+            answer = self.worker.ask("time", budget_ms=self.options.turn_ms, most=40)
+            result["our_ms"] = statistics.median(answer["us"]) / 1e3
+        return result
+
+    def compare(self, kind, task, got):
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
         held = torch.cuda.memory_allocated(self.device) if self.device.type == "cuda" else 0
         want = task().cpu().numpy().reshape(-1)
         error = float(np.linalg.norm(got - want) / np.linalg.norm(want))
-        result = {"layer": kind, "edge_dim": edge_dim, "error": error, "kernels": kernels, "our_bytes": our_bytes}
+        result = {"error": error}
         if self.device.type == "cuda":
             result["peer_bytes"] = torch.cuda.max_memory_allocated(self.device) - held
         if not error <= TOLERANCE:
             result["worst_rows"] = worst_rows(got, want, self.host_edges, self.x.shape[0])
             print(f"{kind}: the rows that differ most (node, in-degree, error): {result['worst_rows']}", flush=True)
-        result.update(self.compare(kind, task))
+        result.update(self.race(kind, task))
         return result
 
-    def compare(self, kind, task):
+    def race(self, kind, task):
         forms = {"edge_index": task}
         if self.device.type == "cuda":
             if kind not in NOT_CAPTURED:
-                forms["edge_index, CUDA graph"] = capture(task)
+                try:
+                    forms["edge_index, CUDA graph"] = capture(task)
+                except torch.cuda.OutOfMemoryError:  # a capture keeps what it needs beside the run's
+                    torch.cuda.empty_cache()
         ours, queued, peers = [], [], {name: [] for name in forms}
         for _ in range(self.options.rounds):
             answer = self.worker.ask("time", budget_ms=self.options.turn_ms, most=40)
@@ -180,6 +209,13 @@ class Cell:
         if queued:
             answer["our_queued_ms"] = statistics.median(queued) / 1e3
         return answer
+
+
+def line_of(result):
+    line = f"{result['graph']:16} {result['layer']:18} A={result['edge_dim']:<3} ours {result['our_ms']:8.3f} ms  PyG"
+    if "ratio" not in result:
+        return f"{line} {result['peer']}"
+    return f"{line} {result['peer_ms']:8.3f} ms ({result['peer']})  ratio {result['ratio']:6.1f}  error {result['error']:.1e}"
 
 
 def open_graph(options, folder, worker, name, edge_dim):
@@ -218,14 +254,9 @@ def main():
                     for kind in options.layers.split(","):
                         result = {"graph": name, "nodes": nodes, "edges": edges.shape[1]}
                         result.update(cell.run(kind, edge_dim, before + inputs))
-                        failed = failed or not result["error"] <= TOLERANCE
+                        failed = failed or not result.get("error", 0) <= TOLERANCE
                         report["cells"].append(result)
-                        print(
-                            f"{name:16} {kind:16} A={edge_dim:<3} ours {result['our_ms']:8.3f} ms  PyG"
-                            f" {result['peer_ms']:8.3f} ms ({result['peer']})  ratio {result['ratio']:6.1f}"
-                            f"  error {result['error']:.1e}",
-                            flush=True,
-                        )
+                        print(line_of(result), flush=True)
                         if device.type == "cuda":
                             torch.cuda.empty_cache()
                 except (workers.WorkerError, torch.cuda.OutOfMemoryError, subprocess.SubprocessError) as error:

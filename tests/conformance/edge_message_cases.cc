@@ -131,6 +131,7 @@ std::vector<double> MessageOf(const Case& c, int64_t row, int64_t e) {
   if (p.form == MessageForm::kMixture) return Mixed(c, e);
   const auto z = [&](int64_t col) {
     double sum = c.src.at(c.graph.adjacency.col[e], col) + (col < c.target.cols ? c.target.at(row, col) : 0.0);
+    if (c.weight.empty() && p.edge_width > 0) return sum + c.graph.Of(e)[col];
     for (int64_t a = 0; a < p.edge_width; ++a)
       sum += static_cast<double>(c.graph.Of(e)[a]) * c.weight[a * p.term_width() + col];
     return sum;
@@ -253,7 +254,7 @@ const std::vector<int64_t>& Borders() {
 
 void RunEdgeMessageCases(Machine& machine, Report& report) {
   int turn = 0;
-  for (const int64_t features : {1, 3, 4, 16, 17, 40}) {
+  for (const int64_t features : {1, 3, 4, 16, 17, 40, 64}) {
     const FeaturedGraph graph = MakeFeatured("borders", Borders(), features, kAllLoops[turn % 3]);
     for (const Form& form : kForms) {
       for (const int64_t width : {1, 7, 16, 20, 64}) {
@@ -270,6 +271,17 @@ void RunEdgeMessageCases(Machine& machine, Report& report) {
   for (const Form& form : kForms) {
     RunCase(machine, report, MakeCase(none, form, 16, turn++));
     RunCase(machine, report, MakeCase(hub, form, 12, turn++));
+    // More columns than a block of a kernel may have, and the last block of them shorter.
+    RunCase(machine, report, MakeCase(hub, form, 150, turn++));
+  }
+  // Features that are added as they are.
+  for (const Form& form : kForms) {
+    if (form.form == MessageForm::kMixture || !form.featured) continue;
+    const int64_t width = form.form == MessageForm::kGated ? 10 : 20;
+    const FeaturedGraph graph = MakeFeatured("borders", Borders(), 20, kAllLoops[turn % 3]);
+    Case c = MakeCase(graph, form, width, turn++);
+    c.weight.clear();
+    RunCase(machine, report, c);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // FeatGraph's SpMM template as a kernel of the operation message_reduce.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -16,15 +17,17 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
-    if (problem.form == MessageForm::kGated)
-      return "no gated messages (CGConv, ResGatedGraphConv), which run on a CPU only";
-    if (problem.form == MessageForm::kMixture) return "no mixtures (NNConv, GMMConv), which run on a CPU only";
-    if (problem.softmax) return "no sums of messages weighted by a softmax (GENConv), which run on a CPU only";
-    if (problem.edge_width > 0 && problem.num_layers > 0) return "features of edges only without a message network";
-    if (Refusal refusal = WhyWidthUnsupported(problem.edge_width); !refusal.empty()) return refusal;
-    if (problem.num_layers > 0 && MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
-      return absl::StrCat("only networks of which ", kSmallMessageTile, " edges' messages fit ",
-                          SmallTileBytes(limits_), " bytes, before and after their widest layers; these need ",
+    if (problem.num_layers > 0 && problem.form != MessageForm::kMixture) {
+      if (problem.edge_width > 0) return "features of edges only without a message network, or mixed by it";
+      if (HasForm(problem))
+        return "a message network only of messages that are neither gated nor weighted by a softmax";
+    }
+    if (Refusal refusal = WhyWidthUnsupported(std::max(problem.edge_width, problem.source_width())); !refusal.empty())
+      return refusal;
+    if ((problem.num_layers > 0 || HasForm(problem)) &&
+        MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
+      return absl::StrCat("only messages of which ", kSmallMessageTile, " edges' features, or inputs and outputs of a ",
+                          "network's widest layers, fit ", SmallTileBytes(limits_), " bytes; these need ",
                           MessageTile(problem).Bytes(kSmallMessageTile));
     }
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
@@ -35,6 +38,7 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
 
  protected:
   cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
+    if (HasForm(args.problem)) return LaunchEdgeMessages(args, target, scratch);
     if (args.problem.num_layers > 0) return LaunchMessageMlp(args, target, scratch);
     return args.problem.edge_width > 0 ? LaunchFeaturedMessages(args, target, scratch)
                                        : LaunchMessageRows(args, {}, target, scratch);

@@ -47,7 +47,6 @@ struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
   std::function<ValueId(ModelMaker&)> layers;
-  bool cpu_only = false;  // no GPU kernel takes its messages
 };
 
 inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
@@ -115,20 +114,17 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
        [](ModelMaker& m) {
          const ValueId h = m.GatedMessages(0, 12, Reduce::kSum, true, true);
          return m.GatedMessages(h, 5, Reduce::kMax, false, false);
-       },
-       true},
+       }},
       {"softmax_messages", false,
        [](ModelMaker& m) {
          const ValueId h = m.SoftmaxMessages(m.Linear(0, 20, true), 1.0, true);
          return m.SoftmaxMessages(m.Linear(h, 7, true), -0.5, false);
-       },
-       true},
+       }},
       {"mixed_messages", false,
        [](ModelMaker& m) {
          const ValueId h = m.MixedMessages(0, 12, Reduce::kMean, 6, true);
          return m.MixedMessages(h, 5, Reduce::kSum, 0, false);
-       },
-       true},
+       }},
       {"gat_edge_mean", false,
        [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
       {"gatv2_edge_number", false,
