@@ -21,6 +21,7 @@
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/adjacency_layout.h"
+#include "engine/kernels/expression.h"
 #include "engine/kernels/operations.h"
 #include "engine/kernels/reduction_order.h"
 #include "engine/kernels/work_shape.h"
@@ -39,6 +40,8 @@ template <>
 inline constexpr std::string_view kOperationName<AttentionProblem> = "attention";
 template <>
 inline constexpr std::string_view kOperationName<MessageReduceProblem> = "message_reduce";
+template <>
+inline constexpr std::string_view kOperationName<ExpressionProblem> = "expression";
 template <>
 inline constexpr std::string_view kOperationName<EdgeScoresProblem> = "edge_scores";
 template <>
@@ -188,6 +191,7 @@ class AggregateKernel : public WeightedKernel<AggregateProblem, AggregateArgs> {
 };
 using AttentionKernel = Kernel<AttentionProblem, AttentionArgs>;
 using MessageReduceKernel = WeightedKernel<MessageReduceProblem, MessageReduceArgs>;
+using ExpressionKernel = WeightedKernel<ExpressionProblem, ExpressionArgs>;
 using EdgeScoresKernel = Kernel<EdgeScoresProblem, EdgeScoresArgs>;
 using DenseUpdateKernel = WeightedKernel<DenseUpdateProblem, DenseUpdateArgs>;
 using SparseUpdateKernel = WeightedKernel<SparseUpdateProblem, SparseUpdateArgs>;

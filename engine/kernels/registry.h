@@ -106,6 +106,12 @@ class OperationKernels {
 
   Status NoKernel(bool known, std::string_view forced, const std::vector<KernelRefusal>& refusals) const {
     const std::string field = absl::StrCat("execution.kernels[", operation_, "]");
+    if (!known && forced.empty()) {
+      return InvalidArgument("KERNEL_REFUSED", field,
+                             absl::StrCat("no ", operation_,
+                                          " kernel runs on this device; a server without a GPU runs "
+                                          "it on the CPU"));
+    }
     if (!known) {
       std::string names;
       for (const auto& entry : kernels_)
@@ -129,6 +135,7 @@ struct KernelRegistry {
   OperationKernels<AggregateKernel> aggregate{kOperationName<AggregateProblem>};
   OperationKernels<AttentionKernel> attention{kOperationName<AttentionProblem>};
   OperationKernels<MessageReduceKernel> message_reduce{kOperationName<MessageReduceProblem>};
+  OperationKernels<ExpressionKernel> expression{kOperationName<ExpressionProblem>};
   OperationKernels<EdgeScoresKernel> edge_scores{kOperationName<EdgeScoresProblem>};
   OperationKernels<DenseUpdateKernel> dense_update{kOperationName<DenseUpdateProblem>};
   OperationKernels<SparseUpdateKernel> sparse_update{kOperationName<SparseUpdateProblem>};
@@ -138,7 +145,7 @@ struct KernelRegistry {
   // Calls f(operation_kernels) for each of the above, in that order.
   template <class F>
   void ForEachOperation(F&& f) const {
-    f(aggregate), f(attention), f(message_reduce), f(edge_scores), f(dense_update), f(sparse_update),
+    f(aggregate), f(attention), f(message_reduce), f(expression), f(edge_scores), f(dense_update), f(sparse_update),
         f(sparse_aggregate_update), f(rowwise);
   }
 };

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/edge_program.h"
 #include "engine/base/vocabulary.h"
 
 namespace vicinal {
@@ -120,12 +121,12 @@ struct EdgeConvStep {
 //   out_i = reduce over in-edges of m_ij, or with `softmax` sum_j s_ij m_ij / sum_j s_ij for s_ij = exp(temperature
 //   m_ij), column by column.
 // The message is a function of z_ij = u_j + v_i + W e_ij + b:
-//   kActivation: m = activation(z), for z [D].
+//   kActivation: m = nn(activation(z)), for z [D]; nn is empty or begins with a product.
 //   kGated: m = gate(z^1) * activation(z^2), for the halves of z [2 D].
 // or, without z, kMixture: m = sum_k p_k u_j^k for the parts u^k [D] of u and coefficients p = nn(e_ij) [K]; nn is
 // empty (p = e_ij) or begins with a product. If u has K + 1 parts, the last one is added. W is null where A is the
 // width of z (e_ij itself is added) or 0 (features are not read); b may be null.
-//   inputs: u [N, D], [N, 2 D] or [N, K D] or [N, (K + 1) D]; v, of the width of z or for kGated of z^1, may be absent.
+//   inputs: u [N, width of z], [N, K D] or [N, (K + 1) D]; v, of the width of z or for kGated of z^1, may be absent.
 enum class EdgeFunction { kActivation, kGated, kMixture };
 struct EdgeMessageStep {
   AdjacencySpec adjacency;
@@ -143,6 +144,19 @@ struct EdgeMessageStep {
   static constexpr std::string_view kName = "edge_message";
   static constexpr Locality locality() { return Locality::kNeighbourhood; }
   std::vector<WeightRef> weights() const;
+};
+// A message function as an expression (base/edge_program.h), what of it existing steps do not compute: per edge with
+// its reductions, or per row.   inputs: the program's sources, then its targets; at least one.
+struct ExpressionStep {
+  AdjacencySpec adjacency;
+  std::shared_ptr<const EdgeProgram> program;
+  std::vector<WeightRef> parameters;  // of the program, by index
+  int64_t edge_width = 0;             // features of each edge; 0: not read
+  LoopFeatures loop_features;         // of loops that `adjacency` adds
+
+  static constexpr std::string_view kName = "expression";
+  Locality locality() const { return program->over_edges ? Locality::kNeighbourhood : Locality::kNode; }
+  std::vector<WeightRef> weights() const { return parameters; }
 };
 // LayerNorm. per_node: over each row, / sqrt(var + eps). Otherwise over the whole graph (all nodes and features), /
 // (std + eps), in batches of small graphs per graph and / sqrt(var + eps). weight, bias [width] may be null.
@@ -238,9 +252,10 @@ struct GateStep {
   std::vector<WeightRef> weights() const { return {weight}; }
 };
 
-using StepOp = std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeMessageStep, BiasStep,
-                            ActivationStep, BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep,
-                            SoftmaxStep, GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
+using StepOp =
+    std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeMessageStep, ExpressionStep, BiasStep,
+                 ActivationStep, BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep, SoftmaxStep,
+                 GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
 
 struct Step {
   StepOp op;

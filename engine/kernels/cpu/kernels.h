@@ -13,6 +13,7 @@ namespace vicinal::internal {
 std::unique_ptr<const AggregateKernel> MakeReferenceAggregate();
 std::unique_ptr<const AttentionKernel> MakeReferenceAttention();
 std::unique_ptr<const MessageReduceKernel> MakeReferenceMessageReduce();
+std::unique_ptr<const ExpressionKernel> MakeReferenceExpression();
 std::unique_ptr<const EdgeScoresKernel> MakeReferenceEdgeScores();
 std::unique_ptr<const DenseUpdateKernel> MakeReferenceDenseUpdate();
 std::unique_ptr<const SparseUpdateKernel> MakeReferenceSparseUpdate();
@@ -23,6 +24,7 @@ std::unique_ptr<const AggregateKernel> MakeSimdAggregate();
 std::unique_ptr<const AggregateKernel> MakeTiledAggregate();
 std::unique_ptr<const AttentionKernel> MakeSimdAttention();
 std::unique_ptr<const MessageReduceKernel> MakeTemplateSpmm();
+std::unique_ptr<const ExpressionKernel> MakeEdgeTiles();
 std::unique_ptr<const EdgeScoresKernel> MakeTemplateSddmm();
 std::unique_ptr<const DenseUpdateKernel> MakeSimdDenseUpdate();
 std::unique_ptr<const SparseUpdateKernel> MakeSimdSparseUpdate();

@@ -40,7 +40,7 @@ constexpr int LayerRows() {
 struct LayerJob {
   const float* in;
   float* out;
-  int64_t stride;  // of in and out
+  int64_t in_stride, out_stride;
   int64_t in_width, out_width;
   MessageLayerArgs layer;
 };
@@ -50,7 +50,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
   constexpr int kVectors = kPanels * kEdgePanelVectors;
   const Floats d;
   const float* weights = static_cast<const float*>(job.layer.weight) + panel * kEdgePanel * job.in_width;
-  const float* in = job.in + row * job.stride;
+  const float* in = job.in + row * job.in_stride;
   HWY_ALIGN float total[kLanes * kRows * kVectors];
   VF acc[kRows][kVectors];
   for (int64_t block = 0; block == 0 || block < job.in_width; block += kLayerInputs) {
@@ -69,7 +69,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
       }
       VICINAL_UNROLL
       for (int r = 0; r < kRows; ++r) {
-        const VF a = hn::Set(d, in[r * job.stride + f]);
+        const VF a = hn::Set(d, in[r * job.in_stride + f]);
         VICINAL_UNROLL
         for (int v = 0; v < kVectors; ++v) acc[r][v] = hn::MulAdd(a, b[v], acc[r][v]);
       }
@@ -89,7 +89,7 @@ HWY_NOINLINE void LayerTile(const LayerJob& job, int64_t row, int64_t panel) {
     const VF bias = job.layer.bias != nullptr && count > 0 ? LoadSome(job.layer.bias + col, count) : hn::Zero(d);
     for (int r = 0; r < kRows; ++r) {
       const VF sum = hn::Load(d, total + (r * kVectors + v) * kLanes);
-      hn::StoreU(Activate(hn::Add(sum, bias), job.layer.activation), d, job.out + (row + r) * job.stride + col);
+      hn::StoreU(Activate(hn::Add(sum, bias), job.layer.activation), d, job.out + (row + r) * job.out_stride + col);
     }
   }
 }
@@ -285,7 +285,7 @@ class EdgeLayers {
     float *in = messages_, *out = other_;
     for (int32_t l = 0; l < args_.problem.num_layers; ++l) {
       const int64_t out_width = args_.problem.out_widths[l];
-      ApplyLayer({in, out, stride_, in_width, out_width, args_.layers[l]}, edges);
+      ApplyLayer({in, out, stride_, stride_, in_width, out_width, args_.layers[l]}, edges);
       in_width = out_width;
       std::swap(in, out);
     }

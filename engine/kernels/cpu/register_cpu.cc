@@ -14,6 +14,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   registry.attention.Add(internal::MakeReferenceAttention());
   registry.message_reduce.Add(internal::MakeTemplateSpmm());
   registry.message_reduce.Add(internal::MakeReferenceMessageReduce());
+  registry.expression.Add(internal::MakeEdgeTiles());
+  registry.expression.Add(internal::MakeReferenceExpression());
   registry.edge_scores.Add(internal::MakeTemplateSddmm());
   registry.edge_scores.Add(internal::MakeReferenceEdgeScores());
   registry.dense_update.Add(internal::MakeSimdDenseUpdate());

@@ -23,6 +23,8 @@ enum class NodeKind {
   kExpand,           // inputs: a, one row per graph
   kDensify,          // inputs: the sparse input
   kMessageReduce,    // inputs: u, v; the two halves of the message MLP's first layer, already multiplied; or u alone
+  kExpression,       // inputs: sources, then targets, of an expression over edges
+  kRowExpression,    // inputs: targets, of an expression over rows
   kGate,             // inputs: out, skip
   kNarrow,           // inputs: a; the same in the 16-bit storage of the output
   kConcat,           // inputs side by side; PlaceConcats removes it
@@ -48,17 +50,19 @@ extern const NodeTraits kReadoutTraits;
 extern const NodeTraits kExpandTraits;
 extern const NodeTraits kDensifyTraits;
 extern const NodeTraits kMessageReduceTraits;
+extern const NodeTraits kExpressionTraits;
+extern const NodeTraits kRowExpressionTraits;
 extern const NodeTraits kGateTraits;
 extern const NodeTraits kNarrowTraits;
 extern const NodeTraits kConcatTraits;
 
 // In the order of NodeKind.
 inline constexpr const NodeTraits* kNodeTraits[] = {
-    &kLinearTraits,        &kPropagateTraits,  &kPropagateLinearTraits, &kAttentionTraits,
-    &kRowTraits,           &kMaxTraits,        &kMultiplyTraits,        &kSliceTraits,
-    &kSoftmaxTraits,       &kLogSoftmaxTraits, &kNormalizeTraits,       &kLayerNormTraits,
-    &kGraphNormTraits,     &kReadoutTraits,    &kExpandTraits,          &kDensifyTraits,
-    &kMessageReduceTraits, &kGateTraits,       &kNarrowTraits,          &kConcatTraits,
+    &kLinearTraits,    &kPropagateTraits,     &kPropagateLinearTraits, &kAttentionTraits,     &kRowTraits,
+    &kMaxTraits,       &kMultiplyTraits,      &kSliceTraits,           &kSoftmaxTraits,       &kLogSoftmaxTraits,
+    &kNormalizeTraits, &kLayerNormTraits,     &kGraphNormTraits,       &kReadoutTraits,       &kExpandTraits,
+    &kDensifyTraits,   &kMessageReduceTraits, &kExpressionTraits,      &kRowExpressionTraits, &kGateTraits,
+    &kNarrowTraits,    &kConcatTraits,
 };
 
 inline const NodeTraits& TraitsOf(NodeKind kind) { return *kNodeTraits[static_cast<int>(kind)]; }

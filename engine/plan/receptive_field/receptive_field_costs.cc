@@ -41,6 +41,11 @@ UnitCost CpuCost(const MessageReduceArgs& args, double) {
   }
   return cost;
 }
+UnitCost CpuCost(const ExpressionArgs& args, double) {
+  const EdgeCode& code = *args.problem.code;
+  const double work = 2 + code.operations / 16 + Vectors(code.gathered), store = 5 + Vectors(code.width);
+  return code.over_edges ? UnitCost{store, work} : UnitCost{store + work, 0};
+}
 UnitCost CpuCost(const DenseUpdateArgs& args, double) {
   return {2 + ProductNs(args.problem.in_width, args.problem.out_width), 0};
 }
@@ -105,6 +110,12 @@ UnitCost GpuCost(const MessageReduceArgs& args, double) {
     in = problem.out_widths[layer];
   }
   return cost;
+}
+UnitCost GpuCost(const ExpressionArgs& args, double) {
+  const EdgeCode& code = *args.problem.code;
+  const double work = Floats(code.gathered + code.edge_width) / kGatherSpeed + code.operations / kProductSpeed;
+  const double store = (8 + Floats(code.width)) / kMemorySpeed;
+  return code.over_edges ? UnitCost{store, work, 0} : UnitCost{store + work, 0, 0};
 }
 UnitCost GpuCost(const DenseUpdateArgs& args, double) {
   const int64_t in = args.problem.in_width, out = args.problem.out_width;

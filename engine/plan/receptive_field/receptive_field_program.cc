@@ -42,8 +42,12 @@ class NeededDepths {
   std::vector<int> own_, inside_;
 };
 
+// Null if there is none: expressions over rows take the arguments of those over edges.
 template <class Args>
 const CsrView* AdjacencyIn(const Args& args) {
+  if constexpr (requires { args.problem.code; }) {
+    if (!args.problem.code->over_edges) return nullptr;
+  }
   if constexpr (requires { args.adjacency; }) return &args.adjacency;
   return nullptr;
 }

@@ -70,6 +70,16 @@ void Fit(const Extent& extent, MessageReduceArgs* args) {
   FitEpilogue(extent, &args->epilogue);
 }
 
+void Fit(const Extent& extent, ExpressionArgs* args) {
+  FitEdges(extent, &args->problem);
+  args->adjacency = extent.adjacency;
+  args->edge.nodes = extent.nodes;
+  for (ConstMatrixView& view : args->sources) view.rows = extent.sources;
+  for (ConstMatrixView& view : args->targets) view.rows = extent.targets;
+  args->dst.rows = extent.targets;
+  FitEpilogue(extent, &args->epilogue);
+}
+
 void Fit(const Extent& extent, DenseUpdateArgs* args) {
   args->problem.rows = args->src.rows = args->dst.rows = extent.targets;
   FitEpilogue(extent, &args->epilogue);

@@ -132,6 +132,12 @@ class Lowering {
     node.edge_term = {op.edge_width, op.edge_weight, op.edge_bias};
     Push(std::move(node));
   }
+  void Lower(const ExpressionStep& op) {
+    Node node = Begin(op.program->over_edges ? NodeKind::kExpression : NodeKind::kRowExpression);
+    node.adjacency = op.adjacency;
+    node.expression = op;
+    Push(std::move(node));
+  }
   void Lower(const GateStep& op) {
     Node node = Begin(NodeKind::kGate);
     node.scale = ToParameters(op.weight);

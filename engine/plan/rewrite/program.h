@@ -69,7 +69,7 @@ struct Node {
   ParametersRef scale, shift;             // kRow, kLayerNorm, kGraphNorm: [width] or null; kGate: scale [3 * width]
   double eps = 0.0;                       // kLayerNorm, kGraphNorm
   int64_t first_column = 0;               // kSlice
-  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kMessageReduce
+  AdjacencySpec adjacency;                // kPropagate, kPropagateLinear, kAttention, kMessageReduce, kExpression
   Reduce reduce = Reduce::kSum;           // kPropagate, kPropagateLinear, kMessageReduce, kReadout
   double self_scale = 0.0;                // kPropagate, kPropagateLinear
   std::optional<SelfLoops> source_scale;  // kPropagate: w_ij = d_j (PreparedGraph::DegreeScale); absent: as the
@@ -80,9 +80,10 @@ struct Node {
   Activation message_gate;                   // kGated: of the first half
   std::vector<MessageLayer> message_layers;  // after that; kMixture: of the features of edges
   std::optional<double>
-      softmax_temperature;  // the sum is weighted by a softmax of that temperature; absent: as `reduce`
-  EdgeTerm edge_term;       // kMessageReduce: added to u + v
-  AttentionStep attention;  // kAttention
+      softmax_temperature;    // the sum is weighted by a softmax of that temperature; absent: as `reduce`
+  EdgeTerm edge_term;         // kMessageReduce: added to u + v
+  AttentionStep attention;    // kAttention
+  ExpressionStep expression;  // kExpression, kRowExpression
 };
 
 struct Program {

@@ -54,7 +54,8 @@ struct RunTimes {
 
 struct Launch {
   std::variant<Bound<AggregateKernel>, Bound<AttentionKernel>, Bound<DenseUpdateKernel>, Bound<SparseUpdateKernel>,
-               Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>>
+               Bound<SparseAggregateUpdateKernel>, Bound<RowwiseKernel>, Bound<MessageReduceKernel>,
+               Bound<ExpressionKernel>>
       bound;
   void* scratch = nullptr;
   PlanStepInfo info;                  // without counts and times of runs

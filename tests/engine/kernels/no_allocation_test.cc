@@ -82,6 +82,25 @@ TEST_F(NoAllocation, MessageReduce) {
   }
 }
 
+TEST_F(NoAllocation, Expression) {
+  EdgeProgram program;
+  program.sources = program.targets = 1;
+  program.values.resize(3);
+  program.values[0].op = EdgeOp::kSource;
+  program.values[1].op = EdgeOp::kTarget;
+  program.values[2].op = EdgeOp::kAdd;
+  program.values[0].index = program.values[1].index = 0;
+  program.values[2].a = 0, program.values[2].b = 1;
+  for (EdgeValue& value : program.values) value.width = kWidth;
+  program.results = {{EdgeReduce::kStd, 2, -1}};
+  ExpressionArgs args;
+  args.problem = {CompileEdgeProgram(program, 0), kNodes, kNodes, 20000};
+  args.adjacency = csr_.View(true);
+  args.sources[0] = args.targets[0] = src_.view();
+  args.dst = dst_.view();
+  for (const auto& kernel : TheMachine().registry.expression.kernels()) EXPECT_EQ(AllocationsOf(*kernel, args), 0);
+}
+
 TEST_F(NoAllocation, EdgeScores) {
   TestMatrix scores(20000, 5, 4);
   for (const int32_t hilbert_order : {0, 4}) {

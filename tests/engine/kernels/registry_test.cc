@@ -130,7 +130,7 @@ TEST(CpuKernels, EveryOperationHasAFastKernelFirstAndTheReferenceLast) {
     EXPECT_EQ(operation.kernels().back()->kernel().name(), "reference") << operation.operation();
     for (const auto& entry : operation.kernels()) EXPECT_EQ(entry->kernel().device(), DeviceKind::kCpu);
   });
-  EXPECT_EQ(operations, 8);
+  EXPECT_EQ(operations, 9);
   EXPECT_FALSE(CpuInstructionSet().empty());
 }
 

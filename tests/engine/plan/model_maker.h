@@ -128,6 +128,73 @@ class ModelMaker {
     }
     return Add(step, {Linear(x, parts * width, true)}, width);
   }
+  // An expression over edges: a softmax over `heads`, and the reductions `reduces` of what both ends, features and
+  // weights give. `weighted`: with the weights that the adjacency has.
+  ValueId Expression(ValueId x, int64_t width, int64_t heads, const std::vector<EdgeReduce>& reduces,
+                     const AdjacencySpec& adjacency) {
+    const ValueId u = Linear(x, width, true), v = Linear(x, width, false), g = Linear(x, 1, true);
+    EdgeProgram program;
+    program.sources = 2;
+    program.targets = 2;
+    program.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    const auto put = [&](EdgeValue value) {
+      program.values.push_back(std::move(value));
+      return static_cast<int32_t>(program.values.size()) - 1;
+    };
+    const auto add = [&](EdgeOp op, int64_t columns, int32_t a = -1, int32_t b = -1, int32_t index = -1,
+                         int64_t first = 0) { return put(MakeValue(op, columns, a, b, index, first)); };
+    const int32_t source = add(EdgeOp::kSource, width, -1, -1, 0), target = add(EdgeOp::kTarget, width, -1, -1, 0);
+    const int32_t scale = add(EdgeOp::kSource, 1, -1, -1, 1), shift = add(EdgeOp::kTarget, 1, -1, -1, 1);
+    const int32_t features = add(EdgeOp::kFeatures, kEdgeFeatures), weight = add(EdgeOp::kWeight, 1);
+    EdgeValue product = MakeValue(EdgeOp::kLinear, width, features, -1, 0);
+    product.bias = 1;
+    const int32_t term = put(product), sum = add(EdgeOp::kAdd, width, add(EdgeOp::kAdd, width, source, target), term);
+    EdgeValue act = MakeValue(EdgeOp::kActivation, width, sum);
+    act.activation = {ActivationKind::kTanh};
+    const int32_t active = put(act);
+    const int32_t score = add(EdgeOp::kDot, heads, active, add(EdgeOp::kRow, width, -1, -1, 2));
+    EdgeValue joined = MakeValue(EdgeOp::kConcat, width + 5);
+    joined.parts = {active, scale, add(EdgeOp::kSlice, 3, active, -1, -1, 1), add(EdgeOp::kMultiply, 1, weight, shift)};
+    const int32_t narrow = add(EdgeOp::kLinear, 2, put(joined), -1, 3);
+    const int32_t spread = add(EdgeOp::kRepeat, width, add(EdgeOp::kSum, heads, active));
+    const int32_t most = add(EdgeOp::kMax, width, add(EdgeOp::kMin, width, spread, source), target);
+    const int32_t message = add(EdgeOp::kMultiply, width, most, add(EdgeOp::kSlice, 1, narrow, -1, -1, 1));
+    program.results = {{EdgeReduce::kSoftmax, source, score}};
+    for (const EdgeReduce reduce : reduces) program.results.push_back({reduce, message, score});
+    ExpressionStep step;
+    step.adjacency = adjacency;
+    step.edge_width = kEdgeFeatures;
+    const double spread_of = 0.5 / std::sqrt(static_cast<double>(width));
+    step.parameters = {Draw({width, kEdgeFeatures}, 0.5), Draw({width}, 0.5), Draw({width}, 2 * spread_of),
+                       Draw({2, width + 5}, spread_of)};
+    const int64_t out = program.width();
+    step.program = std::make_shared<const EdgeProgram>(std::move(program));
+    return Add(std::move(step), {u, g, v, g}, out);
+  }
+  // An expression over rows: log(|a| + 1) * sigmoid(b) / 2 for values of one width, b perhaps of a single column.
+  ValueId RowExpression(ValueId a, ValueId b) {
+    const int64_t width = widths_[a];
+    EdgeProgram program;
+    program.over_edges = false;
+    program.targets = 2;
+    program.values = {MakeValue(EdgeOp::kTarget, width, -1, -1, 0),
+                      MakeValue(EdgeOp::kAbs, width, 0),
+                      MakeValue(EdgeOp::kNumber, 1),
+                      MakeValue(EdgeOp::kAdd, width, 1, 2),
+                      MakeValue(EdgeOp::kLog, width, 3),
+                      MakeValue(EdgeOp::kTarget, widths_[b], -1, -1, 1),
+                      MakeValue(EdgeOp::kActivation, widths_[b], 5),
+                      MakeValue(EdgeOp::kMultiply, width, 4, 6),
+                      MakeValue(EdgeOp::kNumber, 1),
+                      MakeValue(EdgeOp::kDivide, width, 7, 8)};
+    program.values[2].number = 1.0f;
+    program.values[6].activation = {ActivationKind::kSigmoid};
+    program.values[8].number = 2.0f;
+    program.results = {{EdgeReduce::kSum, 9, -1}};
+    ExpressionStep step;
+    step.program = std::make_shared<const EdgeProgram>(std::move(program));
+    return Add(std::move(step), {a, b}, width);
+  }
   ValueId Gate(ValueId out, ValueId skip) {
     return Add(GateStep{Draw({1, 3 * widths_[out]}, 0.5)}, {out, skip}, widths_[out]);
   }
@@ -216,6 +283,17 @@ class ModelMaker {
     model_.steps.push_back(std::move(step));
     return widths_.size() - 1;
   }
+  static EdgeValue MakeValue(EdgeOp op, int64_t width, int32_t a = -1, int32_t b = -1, int32_t index = -1,
+                             int64_t first = 0) {
+    EdgeValue value;
+    value.op = op;
+    value.width = width;
+    value.a = a;
+    value.b = b;
+    value.index = index;
+    value.first = first;
+    return value;
+  }
   BatchNormStep DrawBatchNorm(int64_t width) {
     BatchNormStep step;
     step.mean = Draw({width}, 0.5);
@@ -285,7 +363,7 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
 inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
   std::mt19937& random = maker.random();
   const int64_t out = 4 * (1 + static_cast<int64_t>(random() % 5));
-  switch (random() % 21) {
+  switch (random() % 23) {
     case 0:  // GCNConv
       return maker.Bias(maker.Propagate(maker.Linear(x, out, false), Reduce::kSum, AnyAdjacency(weighted, random)));
     case 1: {  // SAGEConv
@@ -375,6 +453,17 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
       const int64_t hidden = static_cast<int64_t>(random() % 3) * 4;
       const ValueId mixed = maker.MixedMessages(x, out, AnyReduce(random), hidden, random() % 2 == 0);
       return maker.Bias(maker.Sum(mixed, maker.Linear(x, out, false)));
+    }
+    case 20: {  // MessagePassing
+      AdjacencySpec adjacency = AnyAdjacency(weighted, random);
+      if (adjacency.loops == SelfLoops::kAddRemaining) adjacency.loops = SelfLoops::kAsSent;  // has no features
+      std::vector<EdgeReduce> reduces;
+      for (uint32_t count = random() % 4; count > 0; --count) reduces.push_back(static_cast<EdgeReduce>(random() % 7));
+      return maker.Linear(maker.Expression(x, out, random() % 2 == 0 ? 2 : 1, reduces, adjacency), out, true);
+    }
+    case 21: {  // an update that no other step computes
+      const ValueId h = maker.Linear(x, out, true);
+      return maker.Sum(h, maker.RowExpression(h, maker.Linear(x, random() % 2 == 0 ? 1 : out, true)));
     }
     case 14: {  // differences from the graph's mean
       const ValueId h = maker.Linear(x, out, true);

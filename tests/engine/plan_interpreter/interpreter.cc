@@ -9,6 +9,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "tests/engine/plan_interpreter/edge_program_oracle.h"
 
 namespace vicinal {
 namespace {
@@ -303,6 +304,35 @@ class StepRunner {
     if (op.reduce == Reduce::kMean) Divide(count, w, out);
     return out;
   }
+  StatusOr<Matrix> operator()(const ExpressionStep& op) {
+    const EdgeProgram& program = *op.program;
+    if (!program.over_edges) {
+      Matrix out;
+      for (int64_t r = 0; r < rows_of(0); ++r) {
+        const auto values = ValuesOfEdge(op, InputsAt(program, r, r), Apply);
+        const std::vector<double>& row = values[program.results[0].value];
+        out.insert(out.end(), row.begin(), row.end());
+      }
+      return out;
+    }
+    VICINAL_ASSIGN_OR_RETURN(std::vector<Edge> edges, Derive(graph_, op.adjacency));
+    if (op.edge_width > 0) TakeFeatures(graph_, edge_attr_, op.edge_width, op.adjacency, op.loop_features, edges);
+    std::vector<std::vector<std::vector<std::vector<double>>>> of_target(graph_.num_nodes);
+    for (const Edge& edge : edges) {
+      EdgeInputs inputs = InputsAt(program, edge.source, edge.target);
+      inputs.features = edge.features;
+      inputs.weight = edge.weight;
+      of_target[edge.target].push_back(ValuesOfEdge(op, inputs, Apply));
+    }
+    Matrix out;
+    for (const auto& values : of_target) {
+      for (const EdgeResult& result : program.results) {
+        const std::vector<double> row = ReduceEdges(program, result, values);
+        out.insert(out.end(), row.begin(), row.end());
+      }
+    }
+    return out;
+  }
   StatusOr<Matrix> operator()(const GateStep& op) {
     const Matrix &a = in(0), &skip = in(1);
     const int64_t w = width(0);
@@ -414,6 +444,15 @@ class StepRunner {
   int64_t width(size_t k) const { return widths_[step_->inputs[k]]; }
   int64_t rows_of(size_t k) const { return static_cast<int64_t>(in(k).size()) / width(k); }
 
+  // The rows of the step's inputs, its sources first, that an edge reads.
+  EdgeInputs InputsAt(const EdgeProgram& program, int64_t source, int64_t target) const {
+    EdgeInputs inputs;
+    for (int32_t k = 0; k < program.sources; ++k) inputs.sources.push_back(&in(k)[source * width(k)]);
+    for (int32_t k = program.sources; k < program.sources + program.targets; ++k)
+      inputs.targets.push_back(&in(k)[target * width(k)]);
+    return inputs;
+  }
+
   template <class Op>
   Matrix PerRow(const Op& op) const {
     Matrix out;
@@ -455,10 +494,14 @@ class StepRunner {
       if (op.edge_weight != nullptr) return sum + Product(op.edge_weight, c, edge.features);
       return op.edge_width > 0 ? sum + edge.features[c] : sum;
     };
-    for (int64_t c = 0; c < w; ++c) {
-      message[c] = op.function == EdgeFunction::kGated ? Apply(op.gate, z(c)) * Apply(op.activation, z(w + c))
-                                                       : Apply(op.activation, z(c));
+    if (op.function == EdgeFunction::kGated) {
+      for (int64_t c = 0; c < w; ++c) message[c] = Apply(op.gate, z(c)) * Apply(op.activation, z(w + c));
+      return message;
     }
+    message.resize(columns);
+    for (int64_t c = 0; c < columns; ++c) message[c] = Apply(op.activation, z(c));
+    for (const EdgeConvOp& inner : op.nn)
+      message = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(message)); }, inner);
     return message;
   }
 

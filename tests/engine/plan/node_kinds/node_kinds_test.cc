@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of node kinds: complete, in order, and without contradictions.
+#include <memory>
 #include <set>
 #include <string>
 
@@ -32,7 +33,10 @@ TEST(NodeKinds, AllButConcatCanBeBoundAndDescribed) {
 }
 
 TEST(NodeKinds, OnlyNeighbourhoodKindsGather) {
+  EdgeProgram program;
+  program.sources = 1;
   Node node;
+  node.expression.program = std::make_shared<const EdgeProgram>(program);
   for (const NodeTraits* traits : kNodeTraits) {
     const bool neighbourhood = traits->locality == Locality::kNeighbourhood;
     EXPECT_EQ(Gathers(node, *traits, 0), neighbourhood) << traits->name;

@@ -47,6 +47,7 @@ struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
   std::function<ValueId(ModelMaker&)> layers;
+  bool cpu_only = false;  // no GPU kernel computes its messages
 };
 
 inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
@@ -125,6 +126,14 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
          const ValueId h = m.MixedMessages(0, 12, Reduce::kMean, 6, true);
          return m.MixedMessages(h, 5, Reduce::kSum, 0, false);
        }},
+      {"expression", false,
+       [](ModelMaker& m) {
+         const std::vector<EdgeReduce> reduces = {EdgeReduce::kStd, EdgeReduce::kMax};
+         const ValueId h = m.Linear(m.Expression(0, 12, 2, reduces, {}), 16, true);
+         return m.RowExpression(m.Linear(m.Expression(h, 8, 1, {}, {SelfLoops::kReplace}), 5, true),
+                                m.Linear(h, 1, true));
+       },
+       true},
       {"gat_edge_mean", false,
        [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
       {"gatv2_edge_number", false,

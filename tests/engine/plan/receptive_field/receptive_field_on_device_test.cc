@@ -28,6 +28,7 @@ class ReceptiveFieldOnDeviceTest : public ::testing::TestWithParam<size_t> {
     AddKernelsThere(cpu.aggregate, &registry_.aggregate);
     AddKernelsThere(cpu.attention, &registry_.attention);
     AddKernelsThere(cpu.message_reduce, &registry_.message_reduce);
+    AddKernelsThere(cpu.expression, &registry_.expression);
     AddKernelsThere(cpu.dense_update, &registry_.dense_update);
     AddKernelsThere(cpu.sparse_update, &registry_.sparse_update);
     AddKernelsThere(cpu.sparse_aggregate_update, &registry_.sparse_aggregate_update);

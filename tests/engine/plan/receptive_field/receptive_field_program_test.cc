@@ -19,7 +19,7 @@ Program Rewritten(const Model& model) { return RewriteModel(model, model.outputs
 
 bool ReadsNeighbours(const Node& node) {
   return node.kind == NodeKind::kPropagate || node.kind == NodeKind::kAttention ||
-         node.kind == NodeKind::kMessageReduce;
+         node.kind == NodeKind::kMessageReduce || node.kind == NodeKind::kExpression;
 }
 
 // The longest way from the output to each node and to the input, one way at a time.

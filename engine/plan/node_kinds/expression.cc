@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions over edges with their reductions, and over rows: operation expression. The formula that Explain shows is
+// the program written out again.
+#include "engine/kernels/expression.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/plan/build/step_binder.h"
+#include "engine/plan/node_kinds/node_traits.h"
+#include "engine/plan/node_kinds/step_description.h"
+
+namespace vicinal::internal {
+namespace {
+
+bool GathersSources(const Node& node, size_t index) {
+  return index < static_cast<size_t>(node.expression.program->sources);
+}
+
+// Writes values out. Values that several read are repeated, so the text is cut where it grows long.
+class FormulaWriter {
+ public:
+  FormulaWriter(const StepDescription& step, const EdgeProgram& program) : step_(step), program_(program) {}
+
+  std::string Results() {
+    std::string text;
+    for (const EdgeResult& result : program_.results) {
+      if (!text.empty()) text += " beside ";
+      if (program_.over_edges) {
+        constexpr const char* kNames[] = {"sum", "mean", "max", "min", "var", "std", "softmax-weighted sum"};
+        absl::StrAppend(&text, kNames[static_cast<int>(result.reduce)], " over ", step_.AdjacencyShape(), " of ");
+      }
+      Add(result.value, &text);
+      if (result.score < 0) continue;
+      text += " by ";
+      Add(result.score, &text);
+    }
+    return text;
+  }
+
+ private:
+  static constexpr size_t kLongest = 600;
+
+  void Add(int32_t v, std::string* text) const {
+    if (text->size() > kLongest) {
+      text->append("...");
+      return;
+    }
+    const EdgeValue& value = program_.values[v];
+    switch (value.op) {
+      case EdgeOp::kSource:
+        return AddColumns(value, step_.Shape(Input(value.index)), Input(value.index), "_j", text);
+      case EdgeOp::kTarget:
+        return AddColumns(value, step_.Shape(Input(program_.sources + value.index)),
+                          Input(program_.sources + value.index), program_.over_edges ? "_i" : "", text);
+      case EdgeOp::kFeatures:
+        absl::StrAppend(text, "edge features [", value.width, "]");
+        return;
+      case EdgeOp::kWeight:
+        text->append("edge weight");
+        return;
+      case EdgeOp::kNumber:
+        absl::StrAppend(text, value.number);
+        return;
+      case EdgeOp::kRow:
+        absl::StrAppend(text, "row [", value.width, "]");
+        return;
+      case EdgeOp::kAdd:
+      case EdgeOp::kSubtract:
+      case EdgeOp::kMultiply:
+      case EdgeOp::kDivide:
+        return AddInfix(value, text);
+      default:
+        return AddCall(value, text);
+    }
+  }
+
+  ValueId Input(int32_t index) const { return step_.node().inputs[index]; }
+
+  void AddColumns(const EdgeValue& value, const std::string& name, ValueId input, const char* end,
+                  std::string* text) const {
+    absl::StrAppend(text, name, end);
+    if (value.first > 0 || value.width < step_.WidthOf(input))
+      absl::StrAppend(text, "[", value.first, ":", value.first + value.width, "]");
+  }
+
+  void AddInfix(const EdgeValue& value, std::string* text) const {
+    constexpr const char* kSigns[] = {" + ", " - ", " * ", " / "};
+    text->append("(");
+    Add(value.a, text);
+    text->append(kSigns[static_cast<int>(value.op) - static_cast<int>(EdgeOp::kAdd)]);
+    Add(value.b, text);
+    text->append(")");
+  }
+
+  static std::string NameOf(const EdgeValue& value) {
+    switch (value.op) {
+      case EdgeOp::kMin:
+        return "min";
+      case EdgeOp::kMax:
+        return "max";
+      case EdgeOp::kActivation:
+        return std::string(ToString(value.activation.kind));
+      case EdgeOp::kLog:
+        return "log";
+      case EdgeOp::kAbs:
+        return "abs";
+      case EdgeOp::kLinear:
+        return "linear";
+      case EdgeOp::kDot:
+        return "dot";
+      case EdgeOp::kSum:
+        return "sum";
+      case EdgeOp::kRepeat:
+        return "repeat";
+      case EdgeOp::kSlice:
+        return "slice";
+      default:
+        return "cat";
+    }
+  }
+
+  void AddCall(const EdgeValue& value, std::string* text) const {
+    absl::StrAppend(text, NameOf(value), "(");
+    if (value.a >= 0) Add(value.a, text);
+    for (size_t p = 0; p < value.parts.size(); ++p) {
+      if (p > 0) text->append(", ");
+      Add(value.parts[p], text);
+    }
+    if (value.b >= 0) {
+      text->append(", ");
+      Add(value.b, text);
+    }
+    if (value.op == EdgeOp::kLinear)
+      absl::StrAppend(text, ", W [", value.width, ", ", program_.values[value.a].width, "]");
+    text->append(")");
+  }
+
+  const StepDescription& step_;
+  const EdgeProgram& program_;
+};
+
+void DescribeExpression(StepDescription* step) {
+  const Node& node = step->node();
+  const EdgeProgram& program = *node.expression.program;
+  const std::shared_ptr<const EdgeCode> code = CompileEdgeProgram(program, node.expression.parameters.size());
+  *step->formula() = FormulaWriter(*step, program).Results();
+  int64_t read = 0, own = 0;
+  for (size_t i = program.sources; i < node.inputs.size(); ++i) own += step->Elements(node.inputs[i]);
+  for (const WeightRef& parameter : node.expression.parameters) own += static_cast<int64_t>(parameter->values.size());
+  const int64_t turns = program.over_edges ? step->sizes().edges : step->sizes().nodes;
+  if (program.over_edges) read = turns * (code->gathered + code->edge_width) * StepDescription::kFloatBytes;
+  step->SetCost((program.over_edges ? step->AdjacencyBytes() : 0) + read + own * StepDescription::kFloatBytes,
+                turns * (static_cast<int64_t>(code->operations) + (program.over_edges ? code->width : 0)));
+}
+
+// Matrices packed for the kernel, rows as they are.
+Status BindParameters(const ExpressionStep& expression, StepBinder* step, Bound<ExpressionKernel>* bound) {
+  const EdgeCode& code = *bound->args.problem.code;
+  std::vector<const void*> parameters(expression.parameters.size());
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    if (code.is_matrix[p]) {
+      VICINAL_ASSIGN_OR_RETURN(parameters[p], step->Pack(*bound, *SentWeight(expression.parameters[p])));
+    } else {
+      VICINAL_ASSIGN_OR_RETURN(parameters[p], step->Copy(expression.parameters[p]->values));
+    }
+  }
+  bound->args.parameters = std::make_shared<const std::vector<const void*>>(std::move(parameters));
+  return OkStatus();
+}
+
+Status BindExpression(StepBinder* step) {
+  const Node& node = step->node();
+  const ExpressionStep& expression = node.expression;
+  const EdgeProgram& program = *expression.program;
+  ExpressionProblem problem;
+  problem.code = CompileEdgeProgram(program, expression.parameters.size());
+  problem.rows = step->RowsOf(node.output);
+  CsrView adjacency;
+  if (program.over_edges) {
+    const AdjacencyShape shape = step->ShapeOfAdjacency();
+    problem.rows = shape.rows;
+    problem.cols = shape.cols;
+    problem.edges = shape.edges;
+    VICINAL_ASSIGN_OR_RETURN(adjacency, step->Adjacency());
+  }
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().expression, problem));
+  ExpressionArgs& args = bound->args;
+  args.adjacency = adjacency;
+  VICINAL_RETURN_IF_ERROR(BindParameters(expression, step, bound));
+  for (int32_t i = 0; i < program.sources; ++i) step->Input(node.inputs[i], &args.sources[i]);
+  for (int32_t i = 0; i < program.targets; ++i) step->Input(node.inputs[program.sources + i], &args.targets[i]);
+  if (expression.edge_width == 0) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(args.edge, step->EdgeFeatures(expression.edge_width, expression.loop_features));
+  return OkStatus();
+}
+
+}  // namespace
+
+constinit const NodeTraits kExpressionTraits = {
+    .kind = NodeKind::kExpression,
+    .name = "expression",
+    .locality = Locality::kNeighbourhood,
+    .fuses_epilogue = true,
+    .gathers = GathersSources,
+    .describe = DescribeExpression,
+    .bind = BindExpression,
+};
+
+constinit const NodeTraits kRowExpressionTraits = {
+    .kind = NodeKind::kRowExpression,
+    .name = "row_expression",
+    .fuses_epilogue = true,
+    .describe = DescribeExpression,
+    .bind = BindExpression,
+};
+
+}  // namespace vicinal::internal
