@@ -41,6 +41,7 @@ std::vector<LayerType>* MakeLayerTypes() {
       LinearLayer(),
       MaxAggregation(),
       MeanAggregation(),
+      MessagePassing(),
       MinAggregation(),
       MlpLayer(),
       MulLayer(),

@@ -28,6 +28,11 @@ class TensorBinder {
   StatusOr<WeightRef> Bind(const std::string& name, const std::vector<int64_t>& expected, const std::string& user,
                            const std::vector<int64_t>& stored = {});
   bool Has(const std::string& name) const { return file_.Find(name) != nullptr; }
+  // The shape in the file; null if there is no such tensor.
+  const std::vector<int64_t>* ShapeOf(const std::string& name) const {
+    const SafetensorsEntry* const entry = file_.Find(name);
+    return entry != nullptr ? &entry->shape : nullptr;
+  }
   // `name` is a second name of the bound tensor `original` (state_dicts contain shared tensors twice): may be absent,
   // must be equal. INVALID_ARGUMENT: TENSOR_SHAPE, TENSOR_VALUE.
   Status BindCopy(const std::string& name, const std::string& original, const std::string& user);

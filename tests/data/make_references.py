@@ -27,6 +27,8 @@ import torch_geometric
 import torch_geometric.nn as pyg
 from torch_geometric.nn.resolver import activation_resolver
 
+import message_functions
+
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "layers"
 FEATURES = 12
@@ -141,6 +143,9 @@ class Net(torch.nn.Module):
     @staticmethod
     def make(layer, inputs):
         kind, args = layer["type"], dict(layer.get("args", {}))
+        if kind == "MessagePassing":
+            _, _, module, width = message_functions.MESSAGES[layer["name"]]
+            return module(), width
         if kind in CONVS:
             args.pop("in_channels", None)
             if kind in ("APPNP", "LGConv"):
@@ -189,6 +194,8 @@ class Net(torch.nn.Module):
             if kind in FEATURED or {"edge_dim", "dim"} & layer.get("args", {}).keys():
                 weight = [data["edge_attr"]]
             return getattr(self, layer["name"])(*inputs, data["edge_index"], *weight)
+        if kind == "MessagePassing":
+            return getattr(self, layer["name"])(*inputs, data["edge_index"], data)
         if kind == "JumpingKnowledge":
             return inputs[-1] if layer["args"]["mode"] == "last" else getattr(self, layer["name"])(inputs)
         if kind == "Add":
@@ -567,6 +574,8 @@ NODE_MODELS = {
     "ready-edgecnn-act-first": ready("EdgeCNN", norm="batch_norm", act_first=True, act="elu"),
 }
 
+NODE_MODELS.update(message_functions.declarations())
+
 GRAPH_MODELS = {
     f"pool-{pool.replace('global_', '').replace('_pool', '').lower()}": chain(
         conv("GINConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU, ("LayerNorm",), (pool,),
@@ -598,6 +607,10 @@ GRAPH_MODELS["pool-edge-messages"] = chain(
     conv("GENConv", out_channels=8, edge_dim=EDGE_FEATURES), conv("GMMConv", out_channels=8, dim=EDGE_FEATURES, kernel_size=2), RELU,
     conv("NNConv", out_channels=6, nn=[linear(5, in_channels=EDGE_FEATURES), inner("ReLU"), linear(48)]), ("global_mean_pool",),
     ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-messages"] = chain(
+    *(("MessagePassing", message_functions.MESSAGES[name][0], {"name": name}) for name in ("egnn", "edgegate")), ELU,
+    ("Linear", {"out_channels": 12}), ("MessagePassing", message_functions.MESSAGES["moments"][0], {"name": "moments"}),
+    ("global_mean_pool",), ("Linear", {"out_channels": 3}), task="graph")
 GRAPH_MODELS["pool-edge"] = chain(conv("EdgeConv", nn=[linear(8), inner("ReLU"), linear(8)]), RELU,
                                   conv("TransformerConv", out_channels=4, heads=2, beta=True), ("global_mean_pool",),
                                   ("LayerNorm", {"mode": "node"}), ("Linear", {"out_channels": 3}), task="graph")

@@ -45,6 +45,7 @@ LayerType PairNormLayer();
 LayerType RmsNormLayer();  // torch.nn's
 LayerType MessageNormLayer();
 LayerType DiffGroupNormLayer();
+LayerType MessagePassing();
 LayerType MlpLayer();
 std::vector<LayerType> ActivationLayers();  // torch.nn's, and Identity and Dropout
 LayerType JumpingKnowledgeLayer();

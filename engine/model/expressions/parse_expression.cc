@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recursive-descent parser. Each rule returns the typed value of what it read, so that a message speaks of the first
+// place that is wrong, whether in form or in type.
+#include "engine/model/expressions/parse_expression.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/printable.h"
+#include "engine/base/tensor.h"
+#include "engine/model/expressions/expression_functions.h"
+#include "engine/model/expressions/expression_lexer.h"
+
+namespace vicinal::internal {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::string_view text, const std::string& field, const LayerContext& context, Expressions* expressions,
+         ExpressionScope* scope)
+      : text_(text), lexer_(text), field_(field), context_(context), made_(*expressions), scope_(*scope) {
+    Advance();
+  }
+
+  StatusOr<int32_t> Parse() {
+    for (;;) {
+      if (token_.kind == TokenKind::kName && IsDefinition()) {
+        VICINAL_RETURN_IF_ERROR(ReadDefinition());
+        continue;
+      }
+      if (token_.kind == TokenKind::kEnd && defined_)
+        return Fail(token_.at,
+                    "the text ends after its definitions; its last part is the expression that is the result");
+      VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadSum());
+      if (token_.kind == TokenKind::kEnd) return value;
+      return Fail(token_.at, "found " + Shown() +
+                                 ", but the expression is complete here; operators are + - * / and, "
+                                 "after a definition name = expression, a semicolon");
+    }
+  }
+
+ private:
+  // --- tokens ---
+
+  void Advance() { token_ = lexer_.Next(); }
+  bool At(char sign) const { return token_.kind == TokenKind::kSign && token_.text[0] == sign; }
+  bool Take(char sign) {
+    if (!At(sign)) return false;
+    Advance();
+    return true;
+  }
+  Status Expect(char sign, std::string_view after) {
+    if (Take(sign)) return OkStatus();
+    return Fail(token_.at,
+                absl::StrCat("expected '", std::string(1, sign), "' ", std::string(after), ", found ", Shown()));
+  }
+  std::string Shown() const { return token_.kind == TokenKind::kEnd ? "the end of the text" : Quoted(token_.text); }
+  Status Fail(size_t at, const std::string& why) const {
+    return BadArchitecture(field_,
+                           absl::StrCat(field_, " of ", context_.Describe(), ", ", lexer_.Place(at), ": ", why));
+  }
+  // A value, or why its operands do not fit, with the place.
+  StatusOr<int32_t> Placed(size_t at, StatusOr<int32_t> made) const {
+    if (made.ok()) return made;
+    return Fail(at, std::string(made.status().message()));
+  }
+  // A text may nest no deeper than kMaxExpressionDepth.
+  class Level {
+   public:
+    explicit Level(int* depth) : depth_(depth) { ++*depth_; }
+    ~Level() { --*depth_; }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+   private:
+    int* const depth_;
+  };
+
+  // --- definitions ---
+
+  bool IsDefinition() const {
+    ExpressionLexer ahead = lexer_;
+    const Token next = ahead.Next();
+    return next.kind == TokenKind::kSign && next.text[0] == '=';
+  }
+
+  Status ReadDefinition() {
+    const Token name = token_;
+    if (scope_.contains(name.text))
+      return Fail(name.at, absl::StrCat("the name ", Quoted(name.text), " has a value already; choose another"));
+    if (IsFunction(name.text))
+      return Fail(name.at, absl::StrCat(Quoted(name.text), " is a function; choose another name"));
+    Advance(), Advance();
+    VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadSum());
+    VICINAL_RETURN_IF_ERROR(Expect(';', "after a definition"));
+    scope_.emplace(std::string(name.text), value);
+    defined_ = true;
+    return OkStatus();
+  }
+
+  // --- expressions ---
+
+  StatusOr<int32_t> ReadSum() {
+    const Level level(&depth_);
+    if (depth_ > kMaxExpressionDepth)
+      return Fail(token_.at, absl::StrCat("more than ", kMaxExpressionDepth,
+                                          " levels of parentheses; define parts of it before, as name = expression;"));
+    VICINAL_ASSIGN_OR_RETURN(int32_t value, ReadProduct());
+    while (At('+') || At('-')) {
+      const size_t at = token_.at;
+      const EdgeOp op = At('+') ? EdgeOp::kAdd : EdgeOp::kSubtract;
+      Advance();
+      VICINAL_ASSIGN_OR_RETURN(const int32_t right, ReadProduct());
+      VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Binary(op, value, right)));
+    }
+    return value;
+  }
+
+  StatusOr<int32_t> ReadProduct() {
+    VICINAL_ASSIGN_OR_RETURN(int32_t value, ReadSigned());
+    while (At('*') || At('/')) {
+      const size_t at = token_.at;
+      const EdgeOp op = At('*') ? EdgeOp::kMultiply : EdgeOp::kDivide;
+      Advance();
+      VICINAL_ASSIGN_OR_RETURN(const int32_t right, ReadSigned());
+      VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Binary(op, value, right)));
+    }
+    return value;
+  }
+
+  StatusOr<int32_t> ReadSigned() {
+    bool negative = false;
+    const size_t at = token_.at;
+    while (Take('-')) negative = !negative;
+    VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadPostfix());
+    if (!negative) return value;
+    VICINAL_ASSIGN_OR_RETURN(const int32_t minus, made_.Number(-1.0));
+    return Placed(at, made_.Binary(EdgeOp::kMultiply, value, minus));
+  }
+
+  StatusOr<int32_t> ReadPostfix() {
+    VICINAL_ASSIGN_OR_RETURN(int32_t value, ReadPrimary());
+    while (At('[')) {
+      const size_t at = token_.at;
+      Advance();
+      int64_t first = 0, end = made_[value].width;
+      if (!At(':')) {
+        VICINAL_ASSIGN_OR_RETURN(first, ReadColumn());
+      }
+      VICINAL_RETURN_IF_ERROR(Expect(':', "between the first column and the end, as in x[0:3]"));
+      if (!At(']')) {
+        VICINAL_ASSIGN_OR_RETURN(end, ReadColumn());
+      }
+      VICINAL_RETURN_IF_ERROR(Expect(']', "after columns"));
+      VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Slice(value, first, end)));
+    }
+    return value;
+  }
+
+  StatusOr<int64_t> ReadColumn() {
+    int64_t column = 0;
+    if (token_.kind != TokenKind::kNumber ||
+        !absl::SimpleAtoi(absl::string_view(token_.text.data(), token_.text.size()), &column))
+      return Fail(token_.at, "columns are whole numbers, as in x[0:3]; found " + Shown());
+    Advance();
+    return column;
+  }
+
+  StatusOr<int32_t> ReadPrimary() {
+    const Token token = token_;
+    if (Take('(')) {
+      VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadSum());
+      VICINAL_RETURN_IF_ERROR(Expect(')', "to close a parenthesis"));
+      return value;
+    }
+    if (token.kind == TokenKind::kNumber) {
+      double number = 0.0;
+      if (!absl::SimpleAtod(absl::string_view(token.text.data(), token.text.size()), &number))
+        return Fail(token.at, Quoted(token.text) + " is not a number");
+      Advance();
+      return Placed(token.at, made_.Number(number));
+    }
+    if (token.kind != TokenKind::kName)
+      return Fail(token.at, "expected a value (a name, a number, a function or a parenthesis), found " + Shown());
+    Advance();
+    if (At('(')) return ReadCall(token);
+    if (const auto known = scope_.find(token.text); known != scope_.end()) return known->second;
+    return ReadTensor(token);
+  }
+
+  // --- tensors ---
+
+  std::string TensorName(std::string_view name) const { return context_.declaration.prefix + std::string(name); }
+
+  Status Unknown(const Token& name) const {
+    if (IsDefinedLater(name))
+      return Fail(name.at, Quoted(name.text) +
+                               " is used before it is defined; definitions stand before their uses, so "
+                               "none can depend on itself");
+    if (IsFunction(name.text))
+      return Fail(name.at, Quoted(name.text) + " is a function; write its arguments in parentheses");
+    if (name.text == "edge_attr")
+      return Fail(name.at, "edge_attr has no width; set the argument edge_dim to the number of features of an edge");
+    if (name.text == "edge_weight")
+      return Fail(name.at, "edges have no weights here; set edge_weight of the layer to true, or normalize");
+    std::string names;
+    for (const auto& [known, value] : scope_) absl::StrAppend(&names, names.empty() ? "" : ", ", Printable(known));
+    return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; it is neither one of ", names,
+                                      " nor a tensor: the weights file has no ", Quoted(TensorName(name.text))));
+  }
+
+  bool IsDefinedLater(const Token& name) const {
+    ExpressionLexer ahead(text_);
+    Token before = ahead.Next();
+    for (Token token = ahead.Next(); token.kind != TokenKind::kEnd; before = token, token = ahead.Next()) {
+      if (token.kind == TokenKind::kSign && token.text[0] == '=' && before.text == name.text && before.at != name.at)
+        return true;
+    }
+    return false;
+  }
+
+  // The tensor `name` as it is.
+  StatusOr<WeightRef> Bind(const Token& at, const std::string& name) const {
+    const std::vector<int64_t>* const shape = context_.tensors.ShapeOf(TensorName(name));
+    if (shape == nullptr) return Unknown(at);
+    return context_.Tensor(name, *shape);
+  }
+
+  // All numbers of a tensor side by side.
+  StatusOr<int32_t> ReadTensor(const Token& name) {
+    const std::vector<int64_t>* const shape = context_.tensors.ShapeOf(TensorName(name.text));
+    if (shape == nullptr) return Unknown(name);
+    int64_t count = 1;
+    for (const int64_t extent : *shape) {
+      if (extent > kMaxExpressionWidth || (count *= extent) > kMaxExpressionWidth || extent < 1)
+        return Fail(name.at, absl::StrCat("tensor ", Quoted(TensorName(name.text)), " ", ShapeToString(*shape),
+                                          " is used as a row; a row has 1 to ", kMaxExpressionWidth,
+                                          " numbers (matrices are arguments of linear)"));
+    }
+    VICINAL_ASSIGN_OR_RETURN(const WeightRef weight, Bind(name, std::string(name.text)));
+    return Placed(name.at, made_.Row(weight));
+  }
+
+  StatusOr<Token> ReadTensorName(std::string_view what) {
+    const Token name = token_;
+    if (name.kind != TokenKind::kName)
+      return Fail(name.at, absl::StrCat("expected the name of ", std::string(what), ", found ", Shown()));
+    Advance();
+    return name;
+  }
+
+  // --- functions ---
+
+  StatusOr<int32_t> ReadCall(const Token& name) {
+    if (!IsFunction(name.text)) {
+      return Fail(name.at, absl::StrCat("unknown function ", Quoted(name.text), "; there are ", FunctionNames()));
+    }
+    Advance();  // (
+    if (At(')')) return Fail(token_.at, Quoted(name.text) + " needs arguments");
+    VICINAL_ASSIGN_OR_RETURN(const int32_t first, ReadSum());
+    if (name.text == "linear") return ReadLinear(name, first);
+    if (name.text == "batch_norm") return ReadBatchNorm(name, first);
+    std::vector<int32_t> arguments = {first};
+    while (Take(',')) {
+      VICINAL_ASSIGN_OR_RETURN(const int32_t next, ReadSum());
+      arguments.push_back(next);
+    }
+    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of a function"));
+    return Placed(name.at, CallFunction(name.text, arguments, &made_));
+  }
+
+  // linear(x, W), linear(x, W, b), or linear(x, module) for the tensors module.weight and, if there is one,
+  // module.bias.
+  StatusOr<int32_t> ReadLinear(const Token& name, int32_t x) {
+    VICINAL_RETURN_IF_ERROR(Expect(',', "and the name of a weight, as in linear(x, lin)"));
+    VICINAL_ASSIGN_OR_RETURN(const Token weight_name, ReadTensorName("a weight or a Linear"));
+    WeightRef weight, bias;
+    const std::string own(weight_name.text);
+    const bool module = !context_.tensors.Has(TensorName(own)) && context_.tensors.Has(TensorName(own + ".weight"));
+    VICINAL_ASSIGN_OR_RETURN(weight, Bind(weight_name, module ? own + ".weight" : own));
+    if (module && context_.tensors.Has(TensorName(own + ".bias"))) {
+      VICINAL_ASSIGN_OR_RETURN(bias, Bind(weight_name, own + ".bias"));
+    }
+    if (!module && Take(',')) {
+      VICINAL_ASSIGN_OR_RETURN(const Token bias_name, ReadTensorName("a bias"));
+      VICINAL_ASSIGN_OR_RETURN(bias, Bind(bias_name, std::string(bias_name.text)));
+    }
+    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of linear"));
+    return Placed(name.at, made_.Linear(x, weight, bias));
+  }
+
+  // batch_norm(x, module) or with eps: running statistics, and weight and bias where there are.
+  StatusOr<int32_t> ReadBatchNorm(const Token& name, int32_t x) {
+    VICINAL_RETURN_IF_ERROR(Expect(',', "and the name of a BatchNorm"));
+    VICINAL_ASSIGN_OR_RETURN(const Token module, ReadTensorName("a BatchNorm"));
+    double eps = 1e-5;
+    if (Take(',')) {
+      if (token_.kind != TokenKind::kNumber ||
+          !absl::SimpleAtod(absl::string_view(token_.text.data(), token_.text.size()), &eps) ||
+          !(eps > 0.0 && eps < 1.0))
+        return Fail(token_.at, "batch_norm's last argument is eps, a number between 0 and 1; found " + Shown());
+      Advance();
+    }
+    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of batch_norm"));
+    std::array<WeightRef, 4> tensors;
+    constexpr const char* kNames[] = {".running_mean", ".running_var", ".weight", ".bias"};
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const std::string tensor = std::string(module.text) + kNames[t];
+      if (t >= 2 && !context_.tensors.Has(TensorName(tensor))) continue;
+      if (!context_.tensors.Has(TensorName(tensor))) return Unknown(module);
+      VICINAL_ASSIGN_OR_RETURN(tensors[t], context_.Tensor(tensor, {made_[x].width}));
+    }
+    return Placed(name.at, Normalized(x, tensors, eps));
+  }
+
+  StatusOr<int32_t> Normalized(int32_t x, const std::array<WeightRef, 4>& t, double eps) {
+    const auto scale_of = [&](size_t c) {
+      const double scale = 1.0 / std::sqrt(static_cast<double>(t[1]->values[c]) + eps);
+      return t[2] != nullptr ? scale * t[2]->values[c] : scale;
+    };
+    for (const float variance : t[1]->values) {
+      if (variance < 0.0f) return absl::InvalidArgumentError("'" + t[1]->name + "' has a negative variance");
+    }
+    const int64_t width = made_[x].width;
+    const std::string key = absl::StrCat(" of batch_norm ", t[0]->name, " ", eps);
+    const WeightRef scale = context_.tensors.Make("scale" + key, {width}, [&](std::vector<float>& values) {
+      for (size_t c = 0; c < values.size(); ++c) values[c] = static_cast<float>(scale_of(c));
+    });
+    const WeightRef shift = context_.tensors.Make("shift" + key, {width}, [&](std::vector<float>& values) {
+      for (size_t c = 0; c < values.size(); ++c)
+        values[c] = static_cast<float>((t[3] != nullptr ? t[3]->values[c] : 0.0) - t[0]->values[c] * scale_of(c));
+    });
+    if (scale->values.empty() || shift->values.empty())
+      return absl::InvalidArgumentError("batch_norm's scale exceeds what may be made of weights");
+    VICINAL_ASSIGN_OR_RETURN(const int32_t factor, made_.Row(scale));
+    VICINAL_ASSIGN_OR_RETURN(const int32_t term, made_.Row(shift));
+    VICINAL_ASSIGN_OR_RETURN(const int32_t scaled, made_.Binary(EdgeOp::kMultiply, x, factor));
+    return made_.Binary(EdgeOp::kAdd, scaled, term);
+  }
+
+  const std::string_view text_;
+  ExpressionLexer lexer_;
+  Token token_;
+  const std::string& field_;
+  const LayerContext& context_;
+  Expressions& made_;
+  ExpressionScope& scope_;
+  int depth_ = 0;
+  bool defined_ = false;
+};
+
+}  // namespace
+
+StatusOr<int32_t> ParseExpression(std::string_view text, const std::string& field, const LayerContext& context,
+                                  Expressions* expressions, ExpressionScope* scope) {
+  if (static_cast<int64_t>(text.size()) > kMaxExpressionText) {
+    return BadArchitecture(field, absl::StrCat(field, " of ", context.Describe(), " has ", text.size(),
+                                               " bytes; an expression may have at most ", kMaxExpressionText));
+  }
+  return Parser(text, field, context, expressions, scope).Parse();
+}
+
+}  // namespace vicinal::internal

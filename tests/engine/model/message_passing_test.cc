@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// MessagePassing: the steps that expressions become, and what is refused, with its place. That the numbers are right is
+// the business of the references (tests/data/message_functions.py).
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/engine/model/model_testing.h"
+
+namespace vicinal {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::ExpectRefused;
+using ::testing::FloatEq;
+using ::testing::HasSubstr;
+using testing::LoadOrFail;
+using testing::NamesOfSteps;
+using testing::SafetensorsBuilder;
+
+std::string OfMessage(const std::string& args, int width = 2) {
+  return testing::OfOneLayer("MessagePassing", args, width);
+}
+std::string Message(const std::string& text, const std::string& more = "") {
+  return OfMessage(R"("message": ")" + text + "\"" + more);
+}
+
+template <class S>
+const S* StepOf(const Model& model) {
+  for (const Step& step : model.steps) {
+    if (const auto* found = std::get_if<S>(&step.op)) return found;
+  }
+  ADD_FAILURE() << "no such step";
+  return nullptr;
+}
+
+std::vector<EdgeOp> OpsOf(const Model& model) {
+  std::vector<EdgeOp> ops;
+  const auto* step = StepOf<ExpressionStep>(model);
+  for (size_t v = 0; step != nullptr && v < step->program->values.size(); ++v)
+    ops.push_back(step->program->values[v].op);
+  return ops;
+}
+
+// --- what other steps compute ---
+
+TEST(MessagePassingTest, NeighboursAlonePropagate) {
+  EXPECT_THAT(NamesOfSteps(*LoadOrFail(Message("x_j"))), ElementsAre("propagate"));
+  const auto mean = LoadOrFail(Message("x_j", R"(, "aggr": "mean", "self_loops": "add_remaining")"));
+  EXPECT_EQ(StepOf<PropagateStep>(*mean)->reduce, Reduce::kMean);
+  EXPECT_EQ(StepOf<PropagateStep>(*mean)->adjacency.loops, SelfLoops::kAddRemaining);
+  const auto gcn = LoadOrFail(Message("edge_weight * linear(x_j, W)", R"(, "normalize": true)"),
+                              SafetensorsBuilder().AddRamp("c.W", {3, 2}));
+  EXPECT_THAT(NamesOfSteps(*gcn), ElementsAre("linear", "propagate"));
+  EXPECT_EQ(StepOf<PropagateStep>(*gcn)->adjacency.weighting, EdgeWeighting::kGcnOnes);
+}
+
+TEST(MessagePassingTest, EdgeConvIsTwoProductsPerNode) {
+  const auto model = LoadOrFail(Message("linear(relu(linear(cat(x_i, x_j - x_i), nn.0)), nn.2)", R"(, "aggr": "max")"),
+                                SafetensorsBuilder()
+                                    .Add("c.nn.0.weight", {1, 4}, {1, 2, 30, 40})
+                                    .AddRamp("c.nn.0.bias", {1})
+                                    .AddRamp("c.nn.2.weight", {3, 1}));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "linear", "edge_message"));
+  const auto& source = std::get<LinearStep>(model->steps[0].op);
+  const auto& target = std::get<LinearStep>(model->steps[1].op);
+  EXPECT_THAT(source.weight->values, ElementsAre(30, 40));
+  EXPECT_NE(source.bias, nullptr);
+  EXPECT_THAT(target.weight->values, ElementsAre(1 - 30, 2 - 40));
+  EXPECT_EQ(target.bias, nullptr);
+  const auto* message = StepOf<EdgeMessageStep>(*model);
+  EXPECT_EQ(message->activation.kind, ActivationKind::kRelu);
+  EXPECT_EQ(message->nn.size(), 1u);
+  EXPECT_EQ(message->reduce, Reduce::kMax);
+}
+
+TEST(MessagePassingTest, ASumOfProductsIsTheProductOfASum) {
+  const auto model = LoadOrFail(Message("linear(relu(linear(cat(x_i, x_j), a)), b, c)"),
+                                SafetensorsBuilder().AddRamp("c.a", {3, 4}).AddRamp("c.b", {5, 3}).AddRamp("c.c", {5}));
+  EXPECT_THAT(NamesOfSteps(*model),
+              ElementsAre("linear", "linear", "edge_message", "linear", "expression", "propagate", "linear", "add"));
+  EXPECT_TRUE(StepOf<EdgeMessageStep>(*model)->nn.empty());
+  // The bias counts once per in-edge; of a mean, once where there is one.
+  EXPECT_EQ(StepOf<PropagateStep>(*model)->reduce, Reduce::kSum);
+  const auto mean = LoadOrFail(Message("linear(relu(x_i + x_j), b, c)", R"(, "aggr": "mean")"),
+                               SafetensorsBuilder().AddRamp("c.b", {5, 2}).AddRamp("c.c", {5}));
+  EXPECT_EQ(StepOf<PropagateStep>(*mean)->reduce, Reduce::kMax);
+}
+
+TEST(MessagePassingTest, GineReadsFeaturesInItsMessage) {
+  const auto model = LoadOrFail(Message("relu(x_j + linear(edge_attr, lin))", R"(, "edge_dim": 3)"),
+                                SafetensorsBuilder().AddRamp("c.lin.weight", {2, 3}).AddRamp("c.lin.bias", {2}));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("edge_message"));
+  EXPECT_EQ(model->edge_feature_width, 3);
+  EXPECT_NE(StepOf<EdgeMessageStep>(*model)->edge_bias, nullptr);
+}
+
+TEST(MessagePassingTest, Gatv2IsAttention) {
+  const auto model =
+      LoadOrFail(OfMessage(R"js("message": ["u = linear(x_j, l);", "u"], "aggr": "softmax", "self_loops": "replace",
+                   "score": "dot(leaky_relu(u + linear(x_i, r), 0.2), att, 2)")js"),
+                 SafetensorsBuilder().AddRamp("c.l", {6, 2}).AddRamp("c.r", {6, 2}).AddRamp("c.att", {1, 2, 3}));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "linear", "attention"));
+  const auto* attention = StepOf<AttentionStep>(*model);
+  EXPECT_EQ(attention->kind, AttentionKind::kGatV2);
+  EXPECT_EQ(attention->heads, 2);
+  EXPECT_EQ(attention->head_width, 3);
+  EXPECT_FLOAT_EQ(static_cast<float>(attention->negative_slope), 0.2f);
+}
+
+// --- expressions ---
+
+TEST(MessagePassingTest, WhatReadsOneEndIsComputedPerNode) {
+  const auto model = LoadOrFail(Message("exp(x_j) * sigmoid(x_i) + 1"));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("activation", "activation", "expression"));
+  EXPECT_THAT(OpsOf(*model),
+              ElementsAre(EdgeOp::kSource, EdgeOp::kTarget, EdgeOp::kMultiply, EdgeOp::kNumber, EdgeOp::kAdd));
+  // The same value at both ends is one.
+  const auto both = LoadOrFail(Message("linear(x_j, W) * linear(x_i, W)"), SafetensorsBuilder().AddRamp("c.W", {3, 2}));
+  EXPECT_THAT(NamesOfSteps(*both), ElementsAre("linear", "expression"));
+  EXPECT_EQ(both->steps[1].inputs, (std::vector<ValueId>{1, 1}));
+}
+
+TEST(MessagePassingTest, OnlyTheEdgesShareOfAProductIsOneOfEdges) {
+  const auto model =
+      LoadOrFail(Message("square(linear(cat(x_i, x_j * x_i, edge_attr, 3 * x_j), W))", R"(, "edge_dim": 3)"),
+                 SafetensorsBuilder().AddRamp("c.W", {4, 9}));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "linear", "expression"));
+  const auto* step = StepOf<ExpressionStep>(*model);
+  ASSERT_EQ(step->parameters.size(), 1u);
+  EXPECT_THAT(step->parameters[0]->shape, ElementsAre(4, 5));  // of x_j * x_i and edge_attr
+  const auto& of_source = std::get<LinearStep>(model->steps[0].op).weight->values;
+  EXPECT_FLOAT_EQ(of_source[0], 3 * step->parameters[0]->values[0] + 3 * 5 * 0.125f);
+}
+
+TEST(MessagePassingTest, ReductionsStandSideBySide) {
+  const auto model =
+      LoadOrFail(Message("x_j", R"(, "aggr": ["mean", "std", "softmax"], "update": "aggr[2:4] + x * degree")"));
+  EXPECT_EQ(StepOf<ExpressionStep>(*model)->program->results.size(), 3u);
+  EXPECT_EQ(model->class_count, 2);
+}
+
+TEST(MessagePassingTest, EqualValuesAreOneAndNumbersAreFolded) {
+  const auto model = LoadOrFail(Message("a = x_i * x_j; b = x_i * x_j; a + b * (2 - 1 / 4)", R"(, "aggr": "var")"));
+  EXPECT_THAT(OpsOf(*model), ElementsAre(EdgeOp::kTarget, EdgeOp::kSource, EdgeOp::kMultiply, EdgeOp::kNumber,
+                                         EdgeOp::kMultiply, EdgeOp::kAdd));
+  EXPECT_THAT(StepOf<ExpressionStep>(*model)->program->values[3].number, FloatEq(1.75f));
+}
+
+TEST(MessagePassingTest, ManyMatricesOfNodesAreJoined) {
+  std::string text = "x_i";
+  for (int k = 1; k <= 10; ++k) text += " * exp(" + std::to_string(k) + " * x_j)";
+  // A product from the left meets x_i first, so each factor is a matrix of its own.
+  const auto model = LoadOrFail(Message(text));
+  EXPECT_EQ(StepOf<ExpressionStep>(*model)->program->sources, 1);
+  EXPECT_NE(StepOf<ConcatStep>(*model), nullptr);
+}
+
+// --- what is refused ---
+
+void ExpectRefusedAt(const std::string& text, const std::string& place, const std::string& why,
+                     const std::string& more = "", const SafetensorsBuilder& weights = {}) {
+  ExpectRefused(Message(text, more), weights.Build(), "BAD_ARCHITECTURE", "layers[0].args.message", place + ": " + why);
+}
+
+TEST(MessagePassingTest, RefusesFormsWithTheirPlace) {
+  ExpectRefusedAt("x_j +", "line 1, column 6", "expected a value");
+  ExpectRefusedAt("x_j x_i", "line 1, column 5", "found 'x_i', but the expression is complete");
+  ExpectRefusedAt("(x_j", "line 1, column 5", "expected ')' to close a parenthesis, found the end of the text");
+  ExpectRefusedAt("a = x_j;", "line 1, column 9", "the text ends after its definitions");
+  ExpectRefusedAt("a = x_j b", "line 1, column 9", "expected ';'");
+  ExpectRefusedAt("a = x_j;\\n a = x_i; a", "line 2, column 2", "the name 'a' has a value already");
+  ExpectRefusedAt("x_j[1.5:2]", "line 1, column 5", "columns are whole numbers");
+  ExpectRefusedAt("x_j ? x_i", "line 1, column 5", "found '?'");
+  ExpectRefusedAt("1.2.3 * x_j", "line 1, column 1", "'1.2.3' is not a number");
+  ExpectRefusedAt("relu = x_j; relu", "line 1, column 1", "'relu' is a function");
+  ExpectRefused(OfMessage(R"("message": 5)"), "BAD_ARCHITECTURE", "layers[0].args.message", "a list of its lines");
+}
+
+TEST(MessagePassingTest, RefusesNamesWithTheirPlace) {
+  ExpectRefusedAt("x_j * y", "line 1, column 7",
+                  "unknown name 'y'; it is neither one of degree_i, degree_j, x_i, x_j nor");
+  ExpectRefusedAt("sin(x_j)", "line 1, column 1", "unknown function 'sin'; there are relu");
+  ExpectRefusedAt("x_j * edge_attr", "line 1, column 7", "edge_attr has no width; set the argument edge_dim");
+  ExpectRefusedAt("x_j * edge_weight", "line 1, column 7", "edges have no weights here");
+  ExpectRefusedAt("relu", "line 1, column 1", "'relu' is a function; write its arguments");
+  // Cycles.
+  ExpectRefusedAt("a = b * x_j; b = a; b", "line 1, column 5", "'b' is used before it is defined");
+  ExpectRefusedAt("a = a + x_j; a", "line 1, column 5", "'a' is used before it is defined");
+}
+
+TEST(MessagePassingTest, RefusesShapesWithTheirPlace) {
+  ExpectRefusedAt("cat(x_i, x_j) + x_j", "line 1, column 15", "the left side has 4 columns, the right side 2");
+  ExpectRefusedAt("x_j[1:3]", "line 1, column 4", "columns [1:3] are taken of a value of 2 columns");
+  ExpectRefusedAt("x_j[1:1]", "line 1, column 4", "columns [1:1]");
+  ExpectRefusedAt("linear(x_j, W)", "line 1, column 1", "linear multiplies a value of 2 columns by 'c.W' [3, 4]", "",
+                  SafetensorsBuilder().AddRamp("c.W", {3, 4}));
+  ExpectRefusedAt("linear(x_j, W, b)", "line 1, column 1", "linear adds the bias 'c.b' [2] to 3 columns", "",
+                  SafetensorsBuilder().AddRamp("c.W", {3, 2}).AddRamp("c.b", {2}));
+  ExpectRefusedAt("dot(x_j, x_i, 3)", "line 1, column 1", "2 columns cannot be summed in 3 equal parts");
+  ExpectRefusedAt("sum(x_j, 0)", "line 1, column 1", "sum takes a whole number");
+  ExpectRefusedAt("repeat(x_j, 100000000)", "line 1, column 1", "repeat takes a whole number from 1 to 65536");
+  ExpectRefusedAt("repeat(repeat(x_j, 65536), 2)", "line 1, column 8", "it has 131072 columns");
+  ExpectRefusedAt("relu(x_j, 3)", "line 1, column 1", "relu takes one value");
+  ExpectRefusedAt("max(x_j)", "line 1, column 1", "max takes two or more values; reductions over edges");
+}
+
+TEST(MessagePassingTest, RefusesNumbersThatAreNotFinite) {
+  ExpectRefusedAt("x_j * 1e39", "line 1, column 7", "the number is not finite");
+  ExpectRefusedAt("x_j * (0 / 0)", "line 1, column 10", "the number is not finite");
+  ExpectRefusedAt("x_j * (1 / 0)", "line 1, column 10", "the number is not finite");
+  ExpectRefusedAt("nan * x_j", "line 1, column 1", "unknown name 'nan'");
+}
+
+TEST(MessagePassingTest, RefusesWhatIsTooLarge) {
+  const std::string deep(100'000, '(');
+  ExpectRefused(Message(deep), "BAD_ARCHITECTURE", "layers[0].args.message", "may have at most 65536");
+  ExpectRefusedAt(std::string(65, '(') + "x_j" + std::string(65, ')'), "line 1, column 65", "more than 64 levels");
+  std::string many = "x_j";
+  for (int k = 0; k < 1100; ++k) many += "*x_i";
+  ExpectRefused(Message(many), "BAD_ARCHITECTURE", "layers[0].args.message", "the layer has more than 1024 operations");
+  // A million operations are refused by their length, before any is read.
+  std::string million = "x_j";
+  for (int k = 0; k < 1'000'000; ++k) million += "+x_i";
+  ExpectRefused(Message(million), "BAD_ARCHITECTURE", "layers[0].args.message", "may have at most 65536");
+  ExpectRefused(Message("a = repeat(x_j, 30000) * repeat(x_i, 30000); a + a * a"), "BAD_ARCHITECTURE", "layers[0]",
+                "numbers for each edge; at most 65536");
+  // Sums of minus signs are no depth.
+  EXPECT_NE(LoadOrFail(Message(std::string(10'000, '-') + "x_j")), nullptr);
+}
+
+TEST(MessagePassingTest, RefusesArguments) {
+  ExpectRefused(OfMessage(""), "BAD_ARCHITECTURE", "layers[0].args.message", "needs a message");
+  ExpectRefused(Message("x_j", R"(, "aggr": "median")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr", "median");
+  ExpectRefused(Message("x_j", R"(, "aggr": [])"), "BAD_ARCHITECTURE", "layers[0].args.aggr", "1 to 16");
+  ExpectRefused(Message("x_j", R"(, "score": "x_i")"), "BAD_ARCHITECTURE", "layers[0].args.score", "no \"softmax\"");
+  ExpectRefused(Message("cat(x_j, x_i)", R"js(, "aggr": "softmax", "score": "cat(x_i, x_j[0:1])")js"),
+                "BAD_ARCHITECTURE", "layers[0].args.score", "has 3 columns, the message 4");
+  ExpectRefused(Message("x_j", R"(, "edge_dim": 3)"), "BAD_ARCHITECTURE", "layers[0].args.edge_dim",
+                "no expression reads");
+  ExpectRefused(Message("x_j", R"(, "normalize": true)"), "BAD_ARCHITECTURE", "layers[0]", "no expression reads");
+  ExpectRefused(Message("x_j", R"(, "update": "x")"), "BAD_ARCHITECTURE", "layers[0].args.update",
+                "does not read aggr");
+  ExpectRefused(Message("x_j * edge_attr", R"(, "edge_dim": 2, "self_loops": "add_remaining")"), "UNSUPPORTED_ARGUMENT",
+                "layers[0].args.self_loops", "\"replace\"");
+  ExpectRefused(Message("x_j", R"(, "flow": "target_to_source")"), "UNSUPPORTED_ARGUMENT", "layers[0].args.flow",
+                "swap");
+}
+
+}  // namespace
+}  // namespace vicinal
