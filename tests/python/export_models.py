@@ -53,6 +53,32 @@ class TwoHeadedGAT(nn.Module):
         return self.conv2(F.dropout(x, p=0.6, training=self.training), edge_index)
 
 
+class OwnMessages(pyg.MessagePassing):
+    """A message function of its own, and what it computes as an expression."""
+
+    vicinal_message = {"edge_dim": 5, "aggr": "mean", "update": "relu(aggr)",
+                       "message": "sigmoid(linear(cat(x_i, x_j, edge_attr), gate)) * linear(x_j, value)"}
+
+    def __init__(self, features, out):
+        super().__init__(aggr="mean")
+        self.gate, self.value = nn.Linear(2 * features + 5, 1), nn.Linear(features, out)
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.propagate(edge_index, x=x, edge_attr=edge_attr).relu()
+
+    def message(self, x_i, x_j, edge_attr):
+        return torch.sigmoid(self.gate(torch.cat([x_i, x_j, edge_attr], dim=-1))) * self.value(x_j)
+
+
+class OwnMessagesNet(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.own, self.lin = OwnMessages(features, 8), nn.Linear(8, classes)
+
+    def forward(self, x, edge_index, edge_attr):
+        return self.lin(self.own(x, edge_index, edge_attr))
+
+
 class ArxivGCN(nn.Module):
     """The shape of OGB's examples: BatchNorm between convolutions."""
 

@@ -96,6 +96,7 @@ class ExportTest(unittest.TestCase):
         self.client.upload_graph("messages", data)
         double = data.edge_attr.double()
         self.check(models.EdgeMessages(FEATURES, CLASSES, 5), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
+        self.check(models.OwnMessagesNet(FEATURES, CLASSES), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
         with self.assertRaises(ExportError) as raised:
             vicinal.export(models.UnsupportedMessages(FEATURES, CLASSES, 5), data)
         for told in ("a power mean of another power", "separate_gaussians=True", "a bipartite layer"):

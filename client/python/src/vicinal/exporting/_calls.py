@@ -37,7 +37,7 @@ def edge_inputs(layer: Layer, given: dict[str, Any], roles: dict[torch.fx.Node, 
     """Sets `layer.edge_weight`; refuses what the layer does not read. `roles`: of values; `rows`: arguments that are features of nodes."""
     kinds = {name: roles.get(value, "") for name, value in given.items() if isinstance(value, torch.fx.Node)}
     weighted, featured, unknown = ("edge_weight" in kinds.values(), "edge_attr" in kinds.values(), "unknown" in kinds.values())
-    if weighted and layer.type not in WEIGHTED:
+    if weighted and layer.type not in (*WEIGHTED, "MessagePassing"):
         raise Unsupported(f"{layer.type} with edge weights", f"edge weights are for {', '.join(WEIGHTED)}")
     if layer.type == "GENConv" and not featured and not unknown:  # its features are optional, whatever it was made with
         layer.args.pop("edge_dim")

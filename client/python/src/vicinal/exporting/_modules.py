@@ -230,7 +230,8 @@ _ROWWISE = {
     "GLU": lambda m: _over_columns(m),
 }
 EMBEDDING = "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it (docs/python_cookbook.md)"
-_OWN_MESSAGES = "no code is uploaded, so messages of your own have no counterpart; a layer of docs/layers.md may compute the same"
+_OWN_MESSAGES = ("no code is uploaded: state what its message computes in an attribute vicinal_message (docs/message_passing.md); "
+                 "a layer of docs/layers.md may compute the same")
 _SUGGESTIONS = {
     "Embedding": EMBEDDING,
     "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
@@ -244,6 +245,14 @@ def is_pyg(module: Any) -> bool:
 def is_own_messages(module: Any) -> bool:
     """A layer of the user's own, made of PyTorch Geometric's MessagePassing."""
     return not is_pyg(module) and any(base.__name__ == "MessagePassing" for base in type(module).__mro__)
+
+
+def own_messages(module: Any) -> Layer:
+    """Expressions that stand beside the code which they repeat: the arguments of the layer MessagePassing."""
+    arguments = getattr(module, "vicinal_message", None)
+    if not isinstance(arguments, dict):
+        raise Unsupported(f"{type(module).__name__} has no counterpart", _OWN_MESSAGES)
+    return Layer("MessagePassing", dict(arguments), own_tensors(module))
 
 
 def _layer_norm(norm: Any) -> Layer:
@@ -320,7 +329,7 @@ def rowwise(module: Any) -> Layer:
     if kind in _ROWWISE and (home.startswith("torch.nn.") or (kind == "Linear" and is_pyg(module))):
         return _ROWWISE[kind](module)
     if is_own_messages(module):
-        raise Unsupported(f"{kind} has no counterpart", _OWN_MESSAGES)
+        return own_messages(module)
     raise Unsupported(f"{kind} has no counterpart",
                       _SUGGESTIONS.get(kind, "docs/python.md lists what is exported; other layers of docs/layers.md can be declared by hand"))
 
