@@ -8,6 +8,7 @@ import http.client
 import http.server
 import json
 import os
+import pathlib
 import re
 import socket
 import ssl
@@ -78,6 +79,20 @@ class ConfigurationTest(EdgeTest):
         done = edge.check()
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(edge.path("tokens.map") + " is missing", done.stderr)
+
+    def test_the_pages_certificate_for_a_trial_serves(self):
+        with open(os.path.join(ROOT, "docs", "edge.md"), encoding="utf-8") as file:
+            block = re.search(r"For a trial[^\n]*\n\n((?:    [^\n]*\n)+)", file.read()).group(1)
+        edge = Edge("127.0.0.1:1")
+        subprocess.run(["bash", "-e"], input=block, cwd=edge.folder, text=True, capture_output=True, check=True)
+        for target, sources in (("site.pem", ("fullchain.pem", "key.pem")), ("clients.pem", ("clients-ca.pem",))):
+            edge.write(target, b"".join(pathlib.Path(edge.path(name)).read_bytes() for name in sources))
+        with edge:
+            trusted = os.path.join(edge.folder, "ca.pem")
+            done = subprocess.run([os.path.join(BIN, "vicinal"), "--server", f"localhost:{edge.port}", "--tls_ca_file", trusted, "status"],
+                                  capture_output=True, text=True, check=False)
+        # TLS is well: the edge answers.
+        self.assertIn("edge: no valid token and no client certificate", done.stderr)
 
     def test_every_variable_is_documented(self):
         with open(os.path.join(DEPLOY, "haproxy.cfg"), encoding="utf-8") as file:
