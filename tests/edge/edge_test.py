@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 import unittest
 
 import grpc
@@ -306,6 +307,20 @@ class BoundsTest(EdgeTest):
         context.set_alpn_protocols(["h2"])
         with context.wrap_socket(self.open(edge), server_hostname="localhost") as silent:
             self.assertTrue(self.is_closed(silent, 10), "without a preface")
+
+    def test_frames_that_are_no_call_keep_no_connection_open(self):
+        edge = self.edge(self.behind.target)
+        context = ssl.create_default_context(cadata=edge.authority.pem().decode())
+        context.set_alpn_protocols(["h2"])
+        pinging = h2.connection.H2Connection()
+        pinging.initiate_connection()
+        begin = time.monotonic()
+        with context.wrap_socket(self.open(edge), server_hostname="localhost") as sock, self.assertRaises(OSError):
+            while time.monotonic() < begin + 30:
+                pinging.ping(b"no call!")
+                sock.sendall(pinging.data_to_send())
+                self.is_closed(sock, 0.05)
+        self.assertLess(time.monotonic() - begin, 20, "VICINAL_EDGE_IDLE, 60 s, is for those that have called")
 
     def test_calls_of_one_address(self):
         edge = self.edge(self.behind.target, request_rate=20)
