@@ -31,6 +31,7 @@
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/plan_runner.h"
+#include "engine/execute/plans_ahead.h"
 #include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/resolve.h"
 #include "engine/kernels/open_device.h"
@@ -97,9 +98,6 @@ class EngineImpl final : public Engine {
         inline_graphs_(&budget_, &device_, options.max_nodes),
         resolver_(&graphs_, &models_, &inline_graphs_, &budget_, &device_, incarnation_),
         quarantine_(MakeQuarantine()),
-        graph_uploads_({&device_, registry_.get(), quarantine_.get(), &budget_, &graphs_, options.clock, options.stats,
-                        options.logger, [this](const PreparedGraph& graph) { SeedGraph(graph); },
-                        [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         tuning_(TuningParts(meter)),
         tuner_(&graphs_, &tuning_),
         runner_(RunnerParts(&receptive_field_memory_)),
@@ -110,7 +108,19 @@ class EngineImpl final : public Engine {
                   {options.max_queue, options.clock, options.stats, options.max_queue_per_client,
                    options.max_batch_delay, LongRunOn(device_.kind())},
                   &side_runner_),
+        plans_ahead_({&runner_, &plans_, &graphs_, &models_, options.logger}),
+        graph_uploads_({&device_, registry_.get(), quarantine_.get(), &budget_, &graphs_, options.clock, options.stats,
+                        options.logger,
+                        [this](const std::shared_ptr<const PreparedGraph>& graph,
+                               const std::shared_ptr<const FeatureMatrix>& features) {
+                          if (!graphs_.IsServing(*graph)) SeedGraph(*graph);
+                          plans_ahead_.BeforeGraph(graph, features);
+                        },
+                        [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
         model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
+                        [this](const std::string& name, const std::shared_ptr<const Model>& model) {
+                          plans_ahead_.BeforeModel(name, model);
+                        },
                         [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
                           ModelPublished(model, std::move(document));
                         },
@@ -200,7 +210,10 @@ class EngineImpl final : public Engine {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
     const StatusOr<FeatureSetHandle> set = graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, given);
-    if (!set.ok()) return WithRetry(set.status());
+    if (!set.ok()) {
+      plans_.PurgeStale();  // those that were made for it
+      return WithRetry(set.status());
+    }
     answers_.PurgeStale();
     if (durable_ != nullptr) durable_->FeaturesPublished(*set);
     return Described(ResourceOf(**set));
@@ -211,7 +224,10 @@ class EngineImpl final : public Engine {
     VICINAL_RETURN_IF_ERROR(CheckWritable());
     if (source.reference) VICINAL_RETURN_IF_ERROR(BringIn(source.reference->graph, limits));
     const StatusOr<ModelHandle> model = model_uploads_.Put(std::move(source), limits, std::move(memory));
-    if (!model.ok()) return WithRetry(model.status());
+    if (!model.ok()) {
+      plans_.PurgeStale();  // those that were made for it
+      return WithRetry(model.status());
+    }
     return Described(ResourceOf(**model));
   }
   StatusOr<ModelResource> GetModel(const std::string& name) const override {
@@ -375,12 +391,13 @@ class EngineImpl final : public Engine {
   std::unique_ptr<durable::LayoutKeeper> layout_keeper_;         // null without state_
   std::unique_ptr<durable::DurableStore> durable_;               // null without state_; outlives those who publish
   std::unique_ptr<GraphEvictor> evictor_;                        // null without state_
-  GraphUploads graph_uploads_;
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
   PlanRunner runner_, side_runner_;
   AnswerKeeper keeper_;
   Executor executor_;
+  PlansAhead plans_ahead_;
+  GraphUploads graph_uploads_;
   ModelUploads model_uploads_;
 };
 
@@ -466,7 +483,7 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   parts.communities = &communities_;
   parts.random = std::mt19937_64();
   parts.is_current = [this](const PreparedGraph& graph) { return graphs_.IsServing(graph); };
-  parts.on_change = [this] { plans_.PurgeStale(); };
+  parts.on_change = [this] { plans_ahead_.AfterTuning(); };
   if (state_ != nullptr) {
     parts.change = [this](const PreparedGraph& graph, const TuningChange& change) {
       return tuning_keeper_->Change(graph, change);

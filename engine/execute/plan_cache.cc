@@ -35,35 +35,95 @@ size_t PlanKeyHash::operator()(const PlanKey& key) const {
   return hash;
 }
 
-std::shared_ptr<Plan> PlanCache::Find(const PlanKey& key) {
+std::shared_ptr<Plan> PlanCache::Use(Entries::iterator entry, bool* first_use) {
+  const bool unused = std::exchange(entry->unused, false);
+  if (first_use != nullptr) *first_use = unused;
+  entries_.splice(entries_.begin(), entries_, entry);
+  return entry->plan;
+}
+
+std::shared_ptr<Plan> PlanCache::Find(const PlanKey& key, bool* first_use) {
   MutexLock lock(&mutex_);
   const auto found = by_key_.find(key);
-  if (found == by_key_.end()) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->plan;
+  return found != by_key_.end() ? Use(found->second, first_use) : nullptr;
+}
+
+bool PlanCache::Has(const PlanKey& key) const {
+  MutexLock lock(&mutex_);
+  return by_key_.contains(key);
+}
+
+std::shared_ptr<Plan> PlanCache::FindOrEarlier(const PlanKey& key, bool* first_use) {
+  MutexLock lock(&mutex_);
+  const auto found = by_key_.find(key);
+  const auto entry = found != by_key_.end() ? found->second : FindEarlier(key);
+  return entry != entries_.end() ? Use(entry, first_use) : nullptr;
+}
+
+PlanCache::Entries::iterator PlanCache::FindEarlier(const PlanKey& key) {
+  return std::find_if(entries_.begin(), entries_.end(), [&key](const Entry& entry) {
+    PlanKey other = entry.key;
+    other.tuning_revision = key.tuning_revision;
+    return other == key;
+  });
+}
+
+bool PlanCache::Serves(const Entry& entry) const {
+  return is_current_(*entry.built.request.graph, entry.built.model_name, *entry.built.request.model);
+}
+
+bool PlanCache::IsOutdated(const Entry& entry) {
+  return entry.key.tuning_revision != entry.built.request.graph->tuning().revision();
 }
 
 std::shared_ptr<Plan> PlanCache::Insert(const PlanRequest& request, const std::string& model_name,
                                         std::shared_ptr<Plan> plan) {
+  return Keep(request, model_name, std::move(plan), /*ahead=*/false);
+}
+
+void PlanCache::InsertAhead(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan) {
+  Keep(request, model_name, std::move(plan), /*ahead=*/true);
+}
+
+std::shared_ptr<Plan> PlanCache::Keep(const PlanRequest& request, const std::string& model_name,
+                                      std::shared_ptr<Plan> plan, bool ahead) {
   Entries dropped;
   Retirees taken;
-  const PlanKey key = PlanKey::Of(request);
+  Entry entry = {PlanKey::Of(request), {request, model_name}, plan, ahead};
   MutexLock lock(&mutex_);
-  const auto found = by_key_.find(key);
+  const auto found = by_key_.find(entry.key);
   if (found != by_key_.end()) return found->second->plan;
-  if (max_plans_ <= 0 || key.tuning_revision != request.graph->tuning().revision() ||
-      !is_current_(*request.graph, model_name, *request.model)) {
-    return plan;
-  }
-  while (static_cast<int64_t>(entries_.size()) >= max_plans_) Drop(std::prev(entries_.end()), &dropped);
-  const auto before = FindRetired(key);
-  if (before != retired_.end()) {
+  if (max_plans_ <= 0 || IsOutdated(entry) || (!ahead && !Serves(entry))) return plan;
+  if (const auto earlier = FindEarlier(entry.key); earlier != entries_.end()) {
+    plan->ContinueCounts(earlier->plan->Steps());
+    entry.unused = ahead && earlier->unused;
+    Drop(earlier, &dropped);
+  } else if (const auto before = FindRetired(entry.key); before != retired_.end()) {
     plan->ContinueCounts(before->steps);
     taken.splice(taken.begin(), retired_, before);
   }
-  entries_.push_front({key, request.graph, request.model, model_name, plan});
-  by_key_.emplace(key, entries_.begin());
+  while (static_cast<int64_t>(entries_.size()) >= max_plans_) Drop(std::prev(entries_.end()), &dropped);
+  entries_.push_front(std::move(entry));
+  by_key_.emplace(entries_.front().key, entries_.begin());
   return plan;
+}
+
+std::vector<PlanCache::Built> PlanCache::InUse() const {
+  std::vector<Built> built;
+  MutexLock lock(&mutex_);
+  for (const Entry& entry : entries_) {
+    if (!entry.unused && Serves(entry)) built.push_back(entry.built);
+  }
+  return built;
+}
+
+std::vector<PlanCache::Built> PlanCache::Outdated() const {
+  std::vector<Built> built;
+  MutexLock lock(&mutex_);
+  for (const Entry& entry : entries_) {
+    if (IsOutdated(entry)) built.push_back(entry.built);
+  }
+  return built;
 }
 
 void PlanCache::Drop(Entries::iterator entry, Entries* dropped) {
@@ -79,7 +139,8 @@ PlanCache::Retirees::iterator PlanCache::FindRetired(PlanKey key) {
 void PlanCache::Retire(const Entry& entry, Retirees* dropped) {
   const auto earlier = FindRetired(entry.key);
   if (earlier != retired_.end()) dropped->splice(dropped->begin(), retired_, earlier);
-  retired_.push_front({entry.key, entry.graph, entry.model, entry.model_name, entry.plan->Steps()});
+  const PlanRequest& request = entry.built.request;
+  retired_.push_front({entry.key, request.graph, request.model, entry.built.model_name, entry.plan->Steps()});
   retired_.front().key.tuning_revision = retired_.front().key.quarantine_revision = 0;
   if (static_cast<int64_t>(retired_.size()) > max_plans_) {
     dropped->splice(dropped->begin(), retired_, std::prev(retired_.end()));
@@ -99,9 +160,19 @@ void PlanCache::PurgeStale() {
   }
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    const bool current = is_current_(*entry->graph, entry->model_name, *entry->model);
-    if (!current || entry->key.tuning_revision != entry->graph->tuning().revision()) {
-      if (current) Retire(*entry, &forgotten);
+    if (!Serves(*entry)) Drop(entry, &dropped);
+    entry = next;
+  }
+}
+
+void PlanCache::PurgeOutdated() {
+  Entries dropped;
+  Retirees forgotten;
+  MutexLock lock(&mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (IsOutdated(*entry)) {
+      if (Serves(*entry)) Retire(*entry, &forgotten);
       Drop(entry, &dropped);
     }
     entry = next;
@@ -111,18 +182,16 @@ void PlanCache::PurgeStale() {
 void PlanCache::Release(const std::string& graph, int64_t version) {
   Entries dropped;
   Retirees forgotten;
-  const auto is_of = [&](const auto& entry) {
-    return entry.graph->parts().version == version && entry.graph->parts().name == graph;
-  };
+  const auto is_of = [&](const PreparedGraph& of) { return of.parts().version == version && of.parts().name == graph; };
   MutexLock lock(&mutex_);
   for (auto retired = retired_.begin(); retired != retired_.end();) {
     const auto next = std::next(retired);
-    if (is_of(*retired)) forgotten.splice(forgotten.begin(), retired_, retired);
+    if (is_of(*retired->graph)) forgotten.splice(forgotten.begin(), retired_, retired);
     retired = next;
   }
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
-    if (is_of(*entry)) Drop(entry, &dropped);
+    if (is_of(*entry->built.request.graph)) Drop(entry, &dropped);
     entry = next;
   }
 }

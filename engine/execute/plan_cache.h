@@ -2,6 +2,9 @@
 // Built plans, kept for later requests. The least recently used ones are dropped when there are too many or memory is
 // needed.
 // A plan holds its graph and model, so plans of versions that no longer serve are purged when versions change.
+//
+// A plan that tuning outdated serves on until another one takes its place (plans_ahead.h): building takes long, and
+// both are right, each under its own numerics revision.
 #ifndef VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 #define VICINAL_ENGINE_EXECUTE_PLAN_CACHE_H_
 
@@ -51,14 +54,31 @@ class PlanCache {
 
   PlanCache(int64_t max_plans, IsCurrent is_current) : max_plans_(max_plans), is_current_(std::move(is_current)) {}
 
-  // Null when there is none. Does not allocate.
-  std::shared_ptr<Plan> Find(const PlanKey& key);
+  // Null when there is none. Does not allocate. `first_use`, which may be null: whether the plan was made ahead, and
+  // nobody has found it before.
+  std::shared_ptr<Plan> Find(const PlanKey& key, bool* first_use = nullptr);
+  bool Has(const PlanKey& key) const;
+  // As Find, or else the plan of an earlier tuning revision, if it is still there.
+  std::shared_ptr<Plan> FindOrEarlier(const PlanKey& key, bool* first_use = nullptr);
   // Keeps `plan`, unless its graph or model was replaced or its graph was tuned meanwhile. Returns the plan to run: an
   // earlier one of the same key, if there is one. A plan that replaces one outdated by tuning continues its counts.
   std::shared_ptr<Plan> Insert(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
-  // Drops plans whose graph or model is no longer current, or whose graph was tuned since. Call it after each such
-  // change.
+  // The same for a plan that no request asked for; its graph or model need not serve yet.
+  void InsertAhead(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan);
+  // Drops plans whose graph or model is no longer current. Call it after each such change.
   void PurgeStale();
+  // Drops plans whose graph was tuned since.
+  void PurgeOutdated();
+
+  // What a kept plan was built for.
+  struct Built {
+    PlanRequest request;
+    std::string model_name;
+  };
+  // Of plans that requests used and whose graph and model are current, the most recently used first.
+  std::vector<Built> InUse() const;
+  // Of plans whose graph was tuned since.
+  std::vector<Built> Outdated() const;
   // Drops the plans of a graph version, and what is known of former ones.
   void Release(const std::string& graph, int64_t version);
   // Drops least recently used plans until `bytes` are freed. Plans that run are kept: dropping them would free nothing.
@@ -70,10 +90,9 @@ class PlanCache {
  private:
   struct Entry {
     PlanKey key;
-    std::shared_ptr<const PreparedGraph> graph;
-    std::shared_ptr<const Model> model;
-    std::string model_name;
+    Built built;
     std::shared_ptr<Plan> plan;
+    bool unused = false;  // made ahead, and not found yet
   };
   using Entries = std::list<Entry>;  // most recently used first
 
@@ -87,6 +106,14 @@ class PlanCache {
   };
   using Retirees = std::list<Retired>;  // the latest first, at most as many as plans
 
+  std::shared_ptr<Plan> Use(Entries::iterator entry, bool* first_use) VICINAL_REQUIRES(mutex_);
+  // Of the same key, but for another tuning revision; end() if there is none.
+  Entries::iterator FindEarlier(const PlanKey& key) VICINAL_REQUIRES(mutex_);
+  bool Serves(const Entry& entry) const VICINAL_REQUIRES(mutex_);
+  static bool IsOutdated(const Entry& entry);
+  // Keeps the plan, unless its graph was tuned meanwhile, with the counts of the one whose place it takes.
+  std::shared_ptr<Plan> Keep(const PlanRequest& request, const std::string& model_name, std::shared_ptr<Plan> plan,
+                             bool ahead);
   void Retire(const Entry& entry, Retirees* dropped) VICINAL_REQUIRES(mutex_);
   Retirees::iterator FindRetired(PlanKey key) VICINAL_REQUIRES(mutex_);
 

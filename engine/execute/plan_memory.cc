@@ -11,8 +11,9 @@ constexpr char kRunning[] = "running this model on this graph";
 }  // namespace
 
 Status PlanMemory::Admit(int64_t bytes) {
-  if (memory_) return memory_.Grow(bytes, kRunning);
-  VICINAL_ASSIGN_OR_RETURN(memory_, budget_.Reserve(Account::kRequests, bytes, kRunning));
+  const ReserveOptions options = {.evict = evict_};
+  if (memory_) return memory_.Grow(bytes, kRunning, options);
+  VICINAL_ASSIGN_OR_RETURN(memory_, budget_.Reserve(Account::kRequests, bytes, kRunning, options));
   return OkStatus();
 }
 

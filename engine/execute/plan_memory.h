@@ -16,8 +16,9 @@ namespace vicinal {
 // reservation, also where building fails; the rest is released at the end. One thread at a time.
 class PlanMemory {
  public:
-  // Both must outlive it.
-  PlanMemory(MemoryBudget* budget, const PreparedGraph* graph) : budget_(*budget), graph_(*graph) {}
+  // Both must outlive it. `evict`: as ReserveOptions::evict.
+  PlanMemory(MemoryBudget* budget, const PreparedGraph* graph, bool evict = true)
+      : budget_(*budget), graph_(*graph), evict_(evict) {}
   ~PlanMemory() { graph_.SettleReservation(&memory_); }
   PlanMemory(const PlanMemory&) = delete;
   PlanMemory& operator=(const PlanMemory&) = delete;
@@ -30,6 +31,7 @@ class PlanMemory {
  private:
   MemoryBudget& budget_;
   const PreparedGraph& graph_;
+  const bool evict_;
   Reservation memory_;
 };
 

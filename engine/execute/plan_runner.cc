@@ -15,7 +15,7 @@
 namespace vicinal {
 namespace {
 
-PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device, FirstRuns* first_runs) {
+PlanRequest PlanRequestOf(const QueuedRequest& request) {
   const ExecutionOptions& options = request.key.options;
   PlanRequest plan;
   plan.model = request.model;
@@ -25,11 +25,7 @@ PlanRequest PlanRequestOf(const QueuedRequest& request, DeviceKind device, First
   plan.output = request.output;
   plan.forced = options.kernels;
   plan.precision = options.precision;
-  // CPU kernels ignore product_precision: one plan serves all values.
-  plan.products = device == DeviceKind::kCpu ? ProductPrecision::kFloat32 : options.product_precision;
-  plan.tuning_revision = request.graph->tuning().revision();
-  plan.first_runs = first_runs;
-  plan.quarantine_revision = first_runs != nullptr ? first_runs->revision() : 0;
+  plan.products = options.product_precision;
   return plan;
 }
 
@@ -57,22 +53,64 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
   return PlanFor(queued, num_threads, StopOf(queued));
 }
 
-StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads,
-                                                    const StopCheck& stop) {
-  PlanRequest request = PlanRequestOf(queued, parts_.device->kind(), parts_.first_runs);
-  const bool keep = queued.key.private_id == 0;
-  if (keep) {
-    if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request))) return plan;
-  }
-  request.num_threads = num_threads;
-  PlanMemory memory(parts_.budget, request.graph.get());
+void PlanRunner::Complete(PlanRequest* request) const {
+  // CPU kernels ignore product_precision: one plan serves all values.
+  if (parts_.device->kind() == DeviceKind::kCpu) request->products = ProductPrecision::kFloat32;
+  request->tuning_revision = request->graph->tuning().revision();
+  request->first_runs = parts_.first_runs;
+  request->quarantine_revision = parts_.first_runs != nullptr ? parts_.first_runs->revision() : 0;
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::Build(const PlanRequest& request, bool evict, const StopCheck& stop) const {
+  PlanMemory memory(parts_.budget, request.graph.get(), evict);
   const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
                            Plan::Build(request, *parts_.registry, *parts_.device, admit, stop));
-  plan = memory.Keep(std::move(plan));
+  return memory.Keep(std::move(plan));
+}
+
+void PlanRunner::NoteUse(const PlanRequest& request, bool first_use) const {
+  if (first_use && parts_.on_plan) parts_.on_plan(request.graph);
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads,
+                                                    const StopCheck& stop) {
+  PlanRequest request = PlanRequestOf(queued);
+  Complete(&request);
+  const bool keep = queued.key.private_id == 0;
+  bool first_use = false;
+  if (keep) {
+    if (std::shared_ptr<Plan> plan = parts_.plans->Find(PlanKey::Of(request), &first_use)) {
+      NoteUse(request, first_use);
+      return plan;
+    }
+  }
+  request.num_threads = num_threads;
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/true, stop));
   if (!keep) return plan;
-  if (parts_.on_plan) parts_.on_plan(request.graph);
+  NoteUse(request, /*first_use=*/true);
   return parts_.plans->Insert(request, queued.key.model.name, std::move(plan));
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanToRun(const QueuedRequest& queued, int num_threads,
+                                                      const StopCheck& stop) {
+  if (queued.key.private_id != 0) return PlanFor(queued, num_threads, stop);
+  PlanRequest request = PlanRequestOf(queued);
+  Complete(&request);
+  bool first_use = false;
+  std::shared_ptr<Plan> plan = parts_.plans->FindOrEarlier(PlanKey::Of(request), &first_use);
+  if (plan == nullptr) return PlanFor(queued, num_threads, stop);
+  NoteUse(request, first_use);
+  return plan;
+}
+
+Status PlanRunner::MakeAhead(PlanRequest request, const std::string& model_name) {
+  Complete(&request);
+  if (parts_.plans->Has(PlanKey::Of(request))) return OkStatus();
+  request.num_threads = parts_.num_threads ? parts_.num_threads() : 1;
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/false, nullptr));
+  parts_.plans->InsertAhead(request, model_name, std::move(plan));
+  return OkStatus();
 }
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
@@ -143,7 +181,7 @@ StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedR
   const StopCheck stop = StopOf(requests);
   RunTiming times;
   times.taken_up = parts_.clock->Now();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(whole, PlanThreads(context), stop));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanToRun(whole, PlanThreads(context), stop));
   const MutexLock lock(&plan->in_use());
   times.planned = parts_.clock->Now();
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -30,7 +31,8 @@ class PlanRunner final : public RequestRunner {
     ReceptiveFieldMemory* receptive_field_memory = nullptr;  // used by Run only
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
-    // Called with the graph of each new plan, before the plan is cached. May be empty; must be quick.
+    // Called with the graph of each new plan, before the plan is cached, and of a plan that was made ahead, when it is
+    // first used. May be empty; must be quick.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_plan;
     // Called after each run for a request, with its share of the predicted cost of a full pass and the seconds it took.
     // May be empty; must be quick.
@@ -72,8 +74,18 @@ class PlanRunner final : public RequestRunner {
   StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads);
   // The same, with errors of `stop` instead of the request's limits.
   StatusOr<std::shared_ptr<Plan>> PlanFor(const QueuedRequest& queued, int num_threads, const StopCheck& stop);
+  // Builds the plan, unless it is kept, before a request needs it, and keeps it (PlanCache::InsertAhead). Evicts
+  // nothing for it. Runs nothing. Any thread may call it. Of `request`, revisions, threads and first runs are set here.
+  // Errors as PlanFor.
+  Status MakeAhead(PlanRequest request, const std::string& model_name);
 
  private:
+  // PlanFor, unless a plan that tuning outdated is still kept: then that one.
+  StatusOr<std::shared_ptr<Plan>> PlanToRun(const QueuedRequest& queued, int num_threads, const StopCheck& stop);
+  // Sets what does not depend on the request.
+  void Complete(PlanRequest* request) const;
+  StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, bool evict, const StopCheck& stop) const;
+  void NoteUse(const PlanRequest& request, bool first_use) const;
   int PlanThreads(DeviceContext& context) const;
   // Checks the limits of `request`, which must outlive the result.
   StopCheck StopOf(const QueuedRequest& request) const;

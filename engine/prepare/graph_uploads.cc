@@ -134,7 +134,7 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
     features_memory = std::make_shared<Reservation>(memory.Split(prepared->features->size_bytes()));
   }
   memory.Release();
-  parts_.before_publish(*prepared->graph);
+  parts_.before_publish(prepared->graph, prepared->features);
   parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
                                std::move(features_memory));
   parts_.on_publish(name);
@@ -161,6 +161,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
                                              : PrepareFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());
+  parts_.before_publish(handle.graph, matrix);
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
                                     std::make_shared<Reservation>(std::move(memory)), tensors.source_digest);
 } catch (const std::bad_alloc&) {

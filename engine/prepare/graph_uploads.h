@@ -39,9 +39,13 @@ class GraphUploads {
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    std::function<void(const PreparedGraph& graph)> before_publish;  // is ready, and serves nobody yet
-    std::function<void(const std::string& graph)> on_publish;        // was published, perhaps in place of another
-    int64_t max_waiting = 0;                                         // graphs that may wait for preparation
+    // The graph is ready, with these features or (null) without, and they serve nobody yet. A new feature set of a
+    // graph that serves is announced likewise.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph,
+                       const std::shared_ptr<const FeatureMatrix>& features)>
+        before_publish;
+    std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
+    int64_t max_waiting = 0;                                   // graphs that may wait for preparation
   };
   explicit GraphUploads(Parts parts);
 

@@ -45,6 +45,18 @@ class SizedPlan final : public Plan {
   const std::vector<std::string> decisions_;
 };
 
+// Tells a new setting for the graph.
+void Tune(const PreparedGraph& graph) {
+  TuningWork work;
+  graph.tuning().Note(work);
+  TuningRecord record;
+  record.key = work.key;
+  record.state = TuningState::kForced;
+  record.candidates.resize(1);
+  record.candidates[0].setting = {"any", {{static_cast<int32_t>(graph.tuning().revision()) + 1}}};
+  ASSERT_TRUE(graph.tuning().Put(record));
+}
+
 class PlanCacheTest : public ::testing::Test {
  protected:
   PlanRequest Request(ValueId output) {
@@ -168,15 +180,8 @@ TEST_F(PlanCacheTest, APlanThatIsNeverCachedCountsUntilItsLastCopyGoes) {
 
 TEST_F(PlanCacheTest, APlanOfANewTuningGoesOnWithTheCountsOfTheOld) {
   const auto tune = [this] {
-    TuningWork work;
-    graph_->tuning().Note(work);
-    TuningRecord record;
-    record.key = work.key;
-    record.state = TuningState::kForced;
-    record.candidates.resize(1);
-    record.candidates[0].setting = {"any", {{static_cast<int32_t>(graph_->tuning().revision()) + 1}}};
-    ASSERT_TRUE(graph_->tuning().Put(record));
-    cache_.PurgeStale();
+    Tune(*graph_);
+    cache_.PurgeOutdated();
   };
   const auto put = [this](ValueId output) {
     PlanRequest request = Request(output);
@@ -202,6 +207,67 @@ TEST_F(PlanCacheTest, APlanOfANewTuningGoesOnWithTheCountsOfTheOld) {
   cache_.PurgeStale();
   current_ = true;
   EXPECT_EQ(put(1)->runs, 0) << "of a graph or model that serves no longer nothing is kept";
+}
+
+TEST_F(PlanCacheTest, APlanServesUntilTheOneOfTheNewTuningIsThere) {
+  const auto old = Put(1, 10);
+  Tune(*graph_);
+  PlanRequest request = Request(1);
+  request.tuning_revision = graph_->tuning().revision();
+  EXPECT_EQ(cache_.Find(PlanKey::Of(request)), nullptr);
+  EXPECT_EQ(cache_.FindOrEarlier(PlanKey::Of(request)), old);
+  ASSERT_EQ(cache_.Outdated().size(), 1U);
+  EXPECT_EQ(cache_.Outdated()[0].request.output, 1);
+  const auto next = std::make_shared<SizedPlan>(20);
+  cache_.InsertAhead(request, "m", next);
+  EXPECT_EQ(cache_.FindOrEarlier(PlanKey::Of(request)), next);
+  EXPECT_EQ(cache_.count(), 1) << "the old one has left";
+  EXPECT_TRUE(cache_.Outdated().empty());
+  request.output = 2;
+  EXPECT_EQ(cache_.FindOrEarlier(PlanKey::Of(request)), nullptr) << "of another output";
+}
+
+TEST_F(PlanCacheTest, APlanThatIsOutdatedBeforeItIsThereIsNotKept) {
+  PlanRequest request = Request(1);
+  Tune(*graph_);
+  cache_.InsertAhead(request, "m", Counted(10));
+  EXPECT_EQ(cache_.count(), 0);
+}
+
+TEST_F(PlanCacheTest, APlanMadeAheadIsNotInUseUntilItIsFound) {
+  current_ = false;
+  cache_.InsertAhead(Request(1), "m", Counted(10));
+  EXPECT_EQ(cache_.count(), 1) << "its graph will serve soon";
+  current_ = true;
+  EXPECT_TRUE(cache_.Has(PlanKey::Of(Request(1))));
+  EXPECT_TRUE(cache_.InUse().empty());
+  bool first_use = false;
+  cache_.Find(PlanKey::Of(Request(1)), &first_use);
+  EXPECT_TRUE(first_use);
+  cache_.Find(PlanKey::Of(Request(1)), &first_use);
+  EXPECT_FALSE(first_use);
+  ASSERT_EQ(cache_.InUse().size(), 1U);
+  EXPECT_EQ(cache_.InUse()[0].model_name, "m");
+  current_ = false;
+  EXPECT_TRUE(cache_.InUse().empty());
+  cache_.PurgeStale();
+  EXPECT_EQ(cache_.count(), 0);
+}
+
+TEST_F(PlanCacheTest, NothingIsEvictedForAPlanThatNobodyAskedFor) {
+  MemoryBudget budget{100};
+  bool evicted = false;
+  budget.AddEvictor(Account::kPlans, [&](int64_t) { return std::exchange(evicted, true); });
+  const Reservation others = budget.Reserve(Account::kPlans, 95, "other plans").value();
+  PlanMemory ahead(&budget, graph_.get(), /*evict=*/false);
+  EXPECT_EQ(ahead.Admit(10).code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(evicted);
+  EXPECT_TRUE(ahead.Admit(3).ok());
+  EXPECT_EQ(ahead.Admit(10).code(), StatusCode::kResourceExhausted);
+  EXPECT_FALSE(evicted);
+  PlanMemory asked_for(&budget, graph_.get());
+  EXPECT_FALSE(asked_for.Admit(10).ok());
+  EXPECT_TRUE(evicted);
 }
 
 TEST_F(PlanCacheTest, APlanOfBeforeAQuarantineIsNotFound) {

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/plans_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/base/out_of_memory.h"
+#include "engine/execute/resolve.h"
+
+namespace vicinal {
+
+// The plans to be made, without duplicates.
+class PlansAhead::Wanted {
+ public:
+  // As somebody used one: for another graph, model or feature set. Forced kernels are the requests' own affair.
+  void AddLike(const PlanCache::Built& used, PlanRequest request, const std::string& model_name) {
+    request.precision = used.request.precision;
+    request.products = used.request.products;
+    const NamedOutput* const output = OutputLike(used, *request.model);
+    if (output == nullptr || !used.request.forced.empty()) return;
+    request.output = output->value;
+    Add(std::move(request), model_name);
+  }
+  // As a request without options uses one.
+  void AddPlain(PlanRequest request, const std::string& model_name) {
+    const StatusOr<const NamedOutput*> output = FindOutput(*request.model, "");
+    if (!output.ok()) return;
+    request.output = (*output)->value;
+    Add(std::move(request), model_name);
+  }
+
+  const std::vector<PlanCache::Built>& all() const { return all_; }
+
+ private:
+  // The output of `model` that has the name of the used one.
+  static const NamedOutput* OutputLike(const PlanCache::Built& used, const Model& model) {
+    for (const NamedOutput& output : used.request.model->outputs) {
+      if (output.value == used.request.output) return model.FindOutput(output.name);
+    }
+    return nullptr;
+  }
+  static bool Fits(const PlanRequest& request, const std::string& model_name) {
+    const Model& model = *request.model;
+    return !model.graph_level && model.feature_count == request.features.cols &&
+           CheckEdges(model, model_name, *request.graph).ok();
+  }
+  void Add(PlanRequest request, const std::string& model_name) {
+    if (all_.size() == kMost || !Fits(request, model_name)) return;
+    const PlanKey key = PlanKey::Of(request);
+    const bool known = std::any_of(all_.begin(), all_.end(),
+                                   [&key](const PlanCache::Built& other) { return PlanKey::Of(other.request) == key; });
+    if (!known) all_.push_back({std::move(request), model_name});
+  }
+
+  std::vector<PlanCache::Built> all_;
+};
+
+void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
+                             const std::shared_ptr<const FeatureMatrix>& features) const {
+  if (features == nullptr) return;
+  const auto request_for = [&](std::shared_ptr<const Model> model) {
+    PlanRequest request;
+    request.graph = graph;
+    request.features = FeatureShape::Of(*features);
+    request.model = std::move(model);
+    return request;
+  };
+  Wanted wanted;
+  std::vector<PlanCache::Built> in_use = parts_.plans->InUse();
+  std::stable_partition(in_use.begin(), in_use.end(), [&graph](const PlanCache::Built& used) {
+    return used.request.graph->parts().name == graph->parts().name;
+  });
+  for (const PlanCache::Built& used : in_use) wanted.AddLike(used, request_for(used.request.model), used.model_name);
+  for (const ModelHandle& model : parts_.models->List()) wanted.AddPlain(request_for(model->model), model->name);
+  for (const PlanCache::Built& plan : wanted.all()) Make(plan);
+}
+
+void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const {
+  Wanted wanted;
+  for (const PlanCache::Built& used : parts_.plans->InUse()) {
+    if (used.model_name != name) continue;
+    PlanRequest request = used.request;
+    request.model = model;
+    wanted.AddLike(used, std::move(request), name);
+  }
+  for (const std::string& graph : parts_.graphs->ByUse()) {
+    const StatusOr<GraphHandle> handle = parts_.graphs->Peek(graph, 0, "default", 0);
+    if (!handle.ok()) continue;  // on disk only, or without features
+    PlanRequest request;
+    request.graph = handle->graph;
+    request.features = FeatureShape::Of(*handle->features->matrix);
+    request.model = model;
+    wanted.AddPlain(std::move(request), name);
+  }
+  for (const PlanCache::Built& plan : wanted.all()) Make(plan);
+}
+
+void PlansAhead::AfterTuning() const {
+  for (const PlanCache::Built& outdated : parts_.plans->Outdated()) Make(outdated);
+  parts_.plans->PurgeOutdated();
+  parts_.plans->PurgeStale();
+}
+
+void PlansAhead::Make(const PlanCache::Built& wanted) const {
+  const Status made = OrOutOfMemory([&] { return parts_.runner->MakeAhead(wanted.request, wanted.model_name); });
+  if (made.ok()) return;
+  parts_.logger->Log(LogLevel::kDebug, "plan not made ahead",
+                     {{"graph", wanted.request.graph->parts().name},
+                      {"model", wanted.model_name},
+                      {"error", std::string(made.message())}});
+}
+
+}  // namespace vicinal

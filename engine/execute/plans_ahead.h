@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes plans before requests need them. A plan of a large graph takes hundreds of milliseconds (adjacencies, layouts),
+// for which its request and all behind it would wait.
+//
+// - Before a graph, a feature set or a model is published: for the models and graphs that it may be used with, first as
+//   they are used now, then as a request without options would use them. At most kMost plans.
+// - After tuning: for each plan that is outdated, which serves until then.
+//
+// Memory is reserved without evicting anything. A plan that cannot be made is left to its first request, which reports
+// the error.
+#ifndef VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
+#define VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/log.h"
+#include "engine/execute/plan_cache.h"
+#include "engine/execute/plan_runner.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+
+namespace vicinal {
+
+// Thread-safe. Calls build plans on the caller's thread.
+class PlansAhead {
+ public:
+  static constexpr size_t kMost = 8;
+
+  // All must outlive the object.
+  struct Parts {
+    PlanRunner* runner = nullptr;
+    PlanCache* plans = nullptr;
+    const GraphStore* graphs = nullptr;
+    const ModelStore* models = nullptr;
+    Logger* logger = nullptr;
+  };
+  explicit PlansAhead(const Parts& parts) : parts_(parts) {}
+
+  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for.
+  void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
+                   const std::shared_ptr<const FeatureMatrix>& features) const;
+  // `model` will be published under `name`.
+  void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const;
+  // A graph was tuned: when this returns, no outdated plan serves any more.
+  void AfterTuning() const;
+
+ private:
+  class Wanted;
+  void Make(const PlanCache::Built& wanted) const;
+
+  const Parts parts_;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
