@@ -63,7 +63,10 @@ Status RequestQueue::CheckTime(const FairQueue::Entry& entry) const {
   const double run = run_times_.Alone(entry.kind, request.arrival);
   if (left < run) return DeadlineTooShort(left, run);
   const double before = requests_.SecondsBefore(request) + SecondsOfRunning(entry);
-  return left < before + run ? Overloaded(before, run) : OkStatus();
+  // Under overload everything waits until its deadline is as near as it may be: without time to spare half of the runs
+  // would end too late. What runs deviate by adds up in squares.
+  const double spare = before > 0.0 && run > 0.0 ? run_times_.Late(entry.kind) * std::sqrt(1.0 + before / run) : 0.0;
+  return left < before + run + spare ? Overloaded(before, run) : OkStatus();
 }
 
 Status RequestQueue::Take(QueuedRequest request) {
@@ -160,8 +163,9 @@ void RequestQueue::RecordShares(const Running& running, double seconds, RunTimes
 Status RequestQueue::CheckTurn(const FairQueue::Entry& entry, MonotonicTime now) const {
   VICINAL_RETURN_IF_ERROR(entry.request.limits.Check(*options_.clock));
   const double left = SecondsLeft(entry.request, now), run = run_times_.Alone(entry.kind, now);
-  // It was accepted because a run would fit: the wait was longer than expected.
-  return left < run ? Overloaded(run - left, run) : OkStatus();
+  // It was accepted because a run would fit: the wait was longer than expected. Where nothing else waits, it is tried.
+  const double spare = requests_.size() > 0 ? 0.5 * run_times_.Late(entry.kind) : 0.0;
+  return left < run + spare ? Overloaded(std::max(0.0, run - left), run) : OkStatus();
 }
 
 void RequestQueue::AddCompany(const FairQueue::Ticket& ticket, double predicted,

@@ -47,6 +47,11 @@ double RunTimes::Alone(RunKind kind, MonotonicTime now) const {
   return found->second.alone * std::exp2(-age / kHalfLifeSeconds);
 }
 
+double RunTimes::Late(RunKind kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0.0 : 2.0 * found->second.distance;
+}
+
 double RunTimes::Share(RunKind kind) const {
   const auto found = kinds_.find(kind);
   return found == kinds_.end() ? 0.0 : found->second.share;
@@ -59,6 +64,7 @@ RunTimes::Measured& RunTimes::At(RunKind kind) {
 
 void RunTimes::RecordAlone(RunKind kind, double seconds, MonotonicTime now) {
   Measured& measured = At(kind);
+  if (measured.alone > 0.0) measured.distance += kLatest * (std::abs(seconds - measured.alone) - measured.distance);
   Blend(seconds, &measured.alone);
   Blend(seconds, &measured.share);
   measured.last_alone = now;

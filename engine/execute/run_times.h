@@ -23,6 +23,8 @@ class RunTimes {
  public:
   // How long a run for one request alone takes, in seconds. It counts half when it is 5 s old. 0: unknown.
   double Alone(RunKind kind, MonotonicTime now) const;
+  // How much longer than that a run seldom takes, in seconds: twice the mean distance from the estimate. 0: unknown.
+  double Late(RunKind kind) const;
   // How much longer a run takes with one more such request, in seconds, whatever its age: of shared runs the request's
   // part. 0: unknown.
   double Share(RunKind kind) const;
@@ -39,6 +41,7 @@ class RunTimes {
   struct Measured {
     double alone = 0.0;
     double share = 0.0;
+    double distance = 0.0;  // of runs for one request from `alone`
     MonotonicTime last_alone{};
   };
   // Clients choose graphs, models and options, so there is a bound; at the bound measuring begins anew.

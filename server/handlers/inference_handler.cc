@@ -241,7 +241,13 @@ void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Res
     done(OkStatus());
   };
   const Status submitted = submit(Deliver(call, Timed(use), done));
-  if (!submitted.ok()) done(submitted);
+  if (!submitted.ok()) Refuse(submitted, done);
+}
+
+void InferenceHandler::Refuse(const Status& why, Done done) {
+  const bool overload = why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kDeadlineExceeded;
+  if (!overload) return done(why);
+  refusals_.Answer([why, done = std::move(done)] { done(why); });
 }
 
 void InferenceHandler::Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response,
@@ -266,7 +272,7 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
     done(OkStatus());
   };
   const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) done(submitted);
+  if (!submitted.ok()) Refuse(submitted, done);
 }
 
 void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request,

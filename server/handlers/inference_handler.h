@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InferenceService without gRPC: decode, hand to the engine, encode. Thread-safe. Every method calls `done` exactly
-// once, at once or later, on the calling thread (kept answers), the executor's (small replies) or a worker's (large
-// ones). Call, request and response must live until then.
+// once, at once or later, on the calling thread (kept answers), the executor's (small replies), a worker's (large ones)
+// or that of held refusals. Call, request and response must live until then.
 #ifndef VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
 #define VICINAL_SERVER_HANDLERS_INFERENCE_HANDLER_H_
 
@@ -15,6 +15,7 @@
 #include "server/config.h"
 #include "server/handlers/encode_result.h"
 #include "server/handlers/pieces.h"
+#include "server/held_refusals.h"
 #include "server/metrics/metrics.h"
 #include "server/reply_shares.h"
 #include "server/workers.h"
@@ -39,7 +40,8 @@ class InferenceHandler {
         clock_(clock != nullptr ? *clock : Clock::Real()),
         reply_shares_(limits.max_reply_bytes_per_client),
         stream_shares_(limits.max_stream_bytes_per_client, ReplyShares::Of::kStreams),
-        encoders_(EncodingThreads(threads)) {}
+        encoders_(EncodingThreads(threads)),
+        refusals_(clock_) {}
 
   void Classify(Call& call, const v1::ClassifyRequest& request, v1::ClassifyResponse* response, const Done& done);
   void Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response, const Done& done);
@@ -86,6 +88,8 @@ class InferenceHandler {
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
                      const Submit& submit);
+  // Answers a call that the engine did not take; under load a little later.
+  void Refuse(const Status& why, Done done);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as MemoryBudget::Reserve.
   Status ReserveReply(int64_t bytes, Call& call);
   // Checks whether the call's deadline has passed or its client has cancelled.
@@ -102,6 +106,7 @@ class InferenceHandler {
   const Clock& clock_;
   ReplyShares reply_shares_, stream_shares_;
   ThreadPool encoders_;
+  HeldRefusals refusals_;
 };
 
 }  // namespace vicinal::server

@@ -178,6 +178,17 @@ TEST(RunTimesTest, FollowsWhatIsMeasuredAndFades) {
   EXPECT_EQ(times.Alone(2, begin), 0.0);
 }
 
+TEST(RunTimesTest, RunsThatVaryMayBeLate) {
+  const MonotonicTime begin{};
+  RunTimes times;
+  EXPECT_EQ(times.Late(1), 0.0);
+  for (int i = 0; i < 50; ++i) times.RecordAlone(1, 0.1, begin);
+  EXPECT_NEAR(times.Late(1), 0.0, 1e-6) << "they do not vary";
+  for (int i = 0; i < 50; ++i) times.RecordAlone(1, i % 2 == 0 ? 0.08 : 0.12, begin);
+  EXPECT_NEAR(times.Late(1), 0.04, 0.01);
+  EXPECT_EQ(times.Late(2), 0.0);
+}
+
 TEST(RunTimesTest, ARunThatWasGivenUpIsALowerBound) {
   const MonotonicTime begin{};
   RunTimes times;

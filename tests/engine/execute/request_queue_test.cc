@@ -236,6 +236,20 @@ TEST_F(QueueTimeTest, AWaitLongerThanExpectedDropsTheRequestBeforeItRuns) {
   EXPECT_EQ(ReasonOf(turn->admitted), "SERVER_OVERLOADED");
 }
 
+// Runs of 80 and 120 ms in turn: the estimate is near 100, and 40 more must be left where others wait.
+TEST_F(QueueTimeTest, RunsThatVaryNeedTimeToSpareWhereOthersWait) {
+  for (int i = 0; i < 30; ++i) Learn(milliseconds(i % 2 == 0 ? 80 : 120));
+  ASSERT_TRUE(queue_.Push(Within(milliseconds(115))).ok()) << "nothing else is there to do";
+  EXPECT_TRUE(NextRequest().second.ok());
+  ASSERT_TRUE(queue_.Push(Within(milliseconds(300))).ok());
+  EXPECT_EQ(ReasonOf(queue_.Push(Numbered(1, Until(milliseconds(315))))), "SERVER_OVERLOADED")
+      << "215 are left at its turn";
+  ASSERT_TRUE(queue_.Push(Within(milliseconds(400))).ok());
+  clock_.Advance(milliseconds(185));
+  EXPECT_EQ(ReasonOf(NextRequest().second), "SERVER_OVERLOADED") << "115 are left, and another one waits";
+  EXPECT_TRUE(NextRequest().second.ok());
+}
+
 TEST_F(QueueTimeTest, ARefusalIsNotForEver) {
   Learn(seconds(10));
   EXPECT_FALSE(queue_.Push(Within(seconds(1))).ok());

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/held_refusals.h"
+
+#include <utility>
+
+namespace vicinal::server {
+
+HeldRefusals::HeldRefusals(const Clock& clock) : clock_(clock), thread_([this] { Loop(); }) {}
+
+HeldRefusals::~HeldRefusals() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyOne();
+  thread_.join();
+  Release(std::nullopt);
+}
+
+void HeldRefusals::Answer(std::function<void()> answer) {
+  const MonotonicTime now = clock_.Now();
+  bool hold = false, first = false;
+  {
+    MutexLock lock(&mutex_);
+    if (now >= period_ends_ && held_.empty()) {
+      period_ends_ = now + kPeriod;
+      of_period_ = 0;
+    }
+    hold = ++of_period_ > kAtOnce;
+    if (hold) {
+      first = held_.empty();
+      held_.push_back(std::move(answer));
+    }
+  }
+  if (first) changed_.NotifyOne();
+  if (!hold) answer();
+}
+
+void HeldRefusals::Release(std::optional<MonotonicTime> now) {
+  std::vector<std::function<void()>> due;
+  {
+    MutexLock lock(&mutex_);
+    if (now && *now < period_ends_) return;
+    due = std::exchange(held_, {});
+  }
+  for (const std::function<void()>& answer : due) answer();
+}
+
+void HeldRefusals::Loop() {
+  while (true) {
+    {
+      MutexLock lock(&mutex_);
+      while (held_.empty() && !stopping_) changed_.Wait(&mutex_);
+      if (stopping_) return;
+      // The period is in the injected clock's time, the wait in the machine's.
+      const Nanoseconds left = period_ends_ - clock_.Now();
+      if (left > Nanoseconds::zero()) changed_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + left);
+    }
+    Release(clock_.Now());
+  }
+}
+
+}  // namespace vicinal::server
