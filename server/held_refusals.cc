@@ -19,21 +19,19 @@ HeldRefusals::~HeldRefusals() {
 
 void HeldRefusals::Answer(std::function<void()> answer) {
   const MonotonicTime now = clock_.Now();
-  bool hold = false, first = false;
   {
     MutexLock lock(&mutex_);
     if (now >= period_ends_ && held_.empty()) {
       period_ends_ = now + kPeriod;
       of_period_ = 0;
     }
-    hold = ++of_period_ > kAtOnce;
-    if (hold) {
-      first = held_.empty();
+    if (++of_period_ > kAtOnce) {
       held_.push_back(std::move(answer));
+      if (held_.size() == 1) changed_.NotifyOne();
+      return;
     }
   }
-  if (first) changed_.NotifyOne();
-  if (!hold) answer();
+  answer();
 }
 
 void HeldRefusals::Release(std::optional<MonotonicTime> now) {
