@@ -141,7 +141,7 @@ void InferenceHandler::PredictLinks(Call& call, const v1::PredictLinksRequest& r
     done(OkStatus());
   };
   const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) done(submitted);
+  if (!submitted.ok()) Refuse(submitted, done);
 }
 
 void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequest& request,
@@ -184,7 +184,7 @@ void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, 
     done(OkStatus());
   };
   const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) done(submitted);
+  if (!submitted.ok()) Refuse(submitted, done);
 }
 
 }  // namespace vicinal::server
