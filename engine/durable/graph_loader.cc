@@ -306,6 +306,7 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
                         {"revision", absl::StrCat(read.graph->parts().numerics_revision)}});
   }
   if (parts_.tuning != nullptr) parts_.tuning->Restore(*read.graph);
+  std::jthread layouts = RestoreLayouts(*read.graph, evict);  // joined wherever this ends
   Loaded loaded;
   loaded.graph = read.graph;
   for (const auto& [name, versions] : sets) {
@@ -316,10 +317,22 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
     loaded.lost[problem.id->name] = parts_.on_failure(*problem.id, problem.error);
   }
   VICINAL_RETURN_IF_ERROR(AddLostBefore(id, &loaded));
-  // Last: they are the first to do without where memory is short.
-  if (parts_.layouts != nullptr) parts_.layouts->Restore(*loaded.graph, evict, pool);
+  if (layouts.joinable()) layouts.join();
   if (parts_.on_graph) parts_.on_graph(loaded.graph);
   return loaded;
+}
+
+// Beside the features: what is made of layouts and adjacencies goes on while those come from the disk. Features have
+// their memory already.
+std::jthread GraphLoader::RestoreLayouts(const PreparedGraph& graph, bool evict) const {
+  if (parts_.layouts == nullptr) return {};
+  std::vector<StoredLayout> listed = parts_.layouts->Listed(graph);
+  if (listed.empty()) return {};
+  return std::jthread([this, &graph, evict, listed = std::move(listed)]() mutable {
+    constexpr int kThreads = 4;
+    ThreadPool pool(kThreads);
+    parts_.layouts->Restore(graph, std::move(listed), evict, &pool);
+  });
 }
 
 Status GraphLoader::ReadLatestSet(const std::vector<const Manifest*>& versions, Reservation* memory, ThreadPool* pool,

@@ -103,6 +103,8 @@ class GraphLoader {
   Status AddLostBefore(const state::VersionId& graph, Loaded* loaded) const;
   Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
+  // A thread that restores the stored layouts of `graph`, which must outlive it; none if there are none.
+  std::jthread RestoreLayouts(const PreparedGraph& graph, bool evict) const;
   StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,
                                ThreadPool* pool);
   Status Explained(const state::VersionId& id, const Status& error) const;

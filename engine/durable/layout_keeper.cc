@@ -150,9 +150,7 @@ Status LayoutKeeper::RestoreOne(const PreparedGraph& graph, const StoredLayout& 
   return made;
 }
 
-void LayoutKeeper::Restore(const PreparedGraph& graph, bool evict, ThreadPool* pool) {
-  std::vector<StoredLayout> listed = Listed(graph);
-  if (listed.empty()) return;
+void LayoutKeeper::Restore(const PreparedGraph& graph, std::vector<StoredLayout> listed, bool evict, ThreadPool* pool) {
   const auto begin = std::chrono::steady_clock::now();
   Known known;
   int64_t restored = 0;

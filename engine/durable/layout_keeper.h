@@ -54,10 +54,12 @@ class LayoutKeeper {
   };
   explicit LayoutKeeper(Parts parts) : parts_(std::move(parts)) {}
 
-  // Before a graph from disk serves: brings its stored layouts back, with the adjacencies that they are of, as far as
-  // the memory budget has room. `evict`: others may be evicted for them. Never fails: what cannot be used is logged,
+  // Which layouts are stored for this kind of device; none, with a line in the log, if the list cannot be used.
+  std::vector<StoredLayout> Listed(const PreparedGraph& graph) const;
+  // Before a graph from disk serves: brings what is listed back, with the adjacencies that these layouts are of, as far
+  // as the memory budget has room. `evict`: others may be evicted for them. Never fails: what cannot be used is logged,
   // and if it never can be, taken from the list.
-  void Restore(const PreparedGraph& graph, bool evict, ThreadPool* pool);
+  void Restore(const PreparedGraph& graph, std::vector<StoredLayout> listed, bool evict, ThreadPool* pool);
 
   // Stores those layouts of `graph`, whose version is published, that are not stored yet and pay; takes those from the
   // list that the graph has dropped. Durable when OK. One thread at a time. CANCELLED; errors of files and the device.
@@ -78,8 +80,6 @@ class LayoutKeeper {
   };
 
   const LayoutCodec* CodecOf(const std::string& kernel) const;
-  // What the document on disk lists; empty, with a line in the log, if it cannot be used.
-  std::vector<StoredLayout> Listed(const PreparedGraph& graph) const;
   // Bytes that restoring takes, on the host and on the device.
   int64_t BytesFor(const PreparedGraph& graph, const StoredLayout& layout) const;
   Status RestoreOne(const PreparedGraph& graph, const StoredLayout& layout, bool evict, ThreadPool* pool) const;

@@ -47,9 +47,15 @@ std::vector<FileToRead> FilesOfStart(const state::StateDirectory& directory, int
   const auto add = [&](const VersionId& id) {
     const StatusOr<Manifest> manifest = directory.GetManifest(id);
     if (!manifest.ok()) return;
-    for (const state::ManifestFile& file : manifest->files) {
+    const auto add_file = [&](const state::ManifestFile& file, bool layout) {
       bytes += file.summary.bytes;
-      if (bytes <= max_bytes) files.push_back({*manifest, file.name});
+      if (bytes <= max_bytes) files.push_back({*manifest, file, layout});
+    };
+    for (const state::ManifestFile& file : manifest->files) add_file(file, false);
+    if (id.store != Store::kGraphs) return;
+    // Before the features: what is made of them goes on while those are read.
+    for (const state::ManifestFile& file : directory.ListLayoutFiles(id).value_or(std::vector<state::ManifestFile>())) {
+      add_file(file, true);
     }
   };
   for (const std::string& name : LoadOrder(directory, graphs)) {
@@ -67,7 +73,8 @@ ReadAhead::ReadAhead(const state::StateDirectory& directory, int64_t max_bytes)
     : thread_([this, &directory, max_bytes] {
         for (const FileToRead& file : FilesOfStart(directory, max_bytes)) {
           if (stop_) return;
-          const auto reader = directory.OpenFile(file.manifest, file.name);
+          const auto reader = file.layout ? directory.OpenLayoutFile(file.manifest.id, file.file)
+                                          : directory.OpenFile(file.manifest, file.file.name);
           if (reader.ok()) (*reader)->WarmUp([this] { return stop_.load(); });
         }
       }) {}

@@ -20,11 +20,12 @@ namespace vicinal::durable {
 std::vector<std::string> LoadOrder(const state::StateDirectory& directory,
                                    const std::map<std::string, state::VersionId>& graphs);
 
-// The data files of the latest versions of all graphs and their feature sets, in that order, until they have
-// `max_bytes`. What cannot be read is left out: whoever loads it says why.
+// The data files of the latest versions of all graphs, their layouts and their feature sets, in that order, until they
+// have `max_bytes`. What cannot be read is left out: whoever loads it says why.
 struct FileToRead {
-  state::Manifest manifest;
-  std::string name;
+  state::Manifest manifest;  // of its version; of layouts, the graph's
+  state::ManifestFile file;
+  bool layout = false;
 
   friend bool operator==(const FileToRead&, const FileToRead&) = default;
 };

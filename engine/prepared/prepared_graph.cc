@@ -50,6 +50,16 @@ StatusOr<Buffer> UploadRows(const HostFeatures& features, int64_t stride, Device
 // Of degrees: with loops of weight 1 they are the same whether loops are added or replaced.
 SelfLoops CanonicalLoops(SelfLoops loops) { return loops == SelfLoops::kAddRemaining ? SelfLoops::kReplace : loops; }
 
+StatusOr<std::shared_ptr<const DeviceCsr>> Derive(const PreparedGraph::Parts& graph, const AdjacencySpec& canonical,
+                                                  Device& device) {
+  const EdgeWeighting own = graph.csr.value.empty() ? EdgeWeighting::kNone : EdgeWeighting::kSent;
+  // The graph's own edges go to the device as they are.
+  if (canonical.loops == SelfLoops::kAsSent && canonical.weighting == own) return DeviceCsr::Upload(graph.csr, device);
+  const std::vector<NodeId>* names = graph.permutation.is_identity() ? nullptr : &graph.permutation.old_of_new();
+  VICINAL_ASSIGN_OR_RETURN(const Csr csr, BuildAdjacency(graph.csr, canonical, names));
+  return DeviceCsr::Upload(csr, device);
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<const DeviceCsr>> DeviceCsr::Upload(const Csr& csr, Device& device) {
@@ -250,9 +260,7 @@ StatusOr<std::shared_ptr<const DeviceCsr>> PreparedGraph::Adjacency(const Adjace
   // One derivation at a time: a thread that waited for another's looks for the result again.
   MutexLock derive_lock(&derive_mutex_);
   if (auto found = FindAdjacency(canonical)) return found;
-  const std::vector<NodeId>* names = parts_.permutation.is_identity() ? nullptr : &parts_.permutation.old_of_new();
-  VICINAL_ASSIGN_OR_RETURN(const Csr csr, BuildAdjacency(parts_.csr, canonical, names));
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceCsr> adjacency, DeviceCsr::Upload(csr, *device_));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<const DeviceCsr> adjacency, Derive(parts_, canonical, *device_));
   MutexLock lock(&mutex_);
   adjacencies_.emplace_back(canonical, adjacency);
   return adjacency;

@@ -84,23 +84,36 @@ StatusOr<std::unique_ptr<SectionFileReader>> StateDirectory::OpenLayoutFile(cons
   return Damaged(path, "it is another file than the document's");
 }
 
-void StateDirectory::SweepLayouts(const std::string& version, WallTime since, SweepReport* report) {
+StatusOr<std::vector<ManifestFile>> StateDirectory::ListLayoutFiles(const VersionId& graph) const {
+  VICINAL_ASSIGN_OR_RETURN(const std::string version, PathOf(graph));
+  const auto documents = files_->List(version + "/documents");
+  std::vector<ManifestFile> all;
+  if (documents.status().code() == StatusCode::kNotFound) return all;
+  if (!documents.ok()) return documents.status();
+  for (const DirectoryEntry& entry : *documents) {
+    if (!entry.name.starts_with("layouts-") || !entry.name.ends_with(".json")) continue;
+    const std::string path = version + "/documents/" + entry.name;
+    const auto text = ReadSmallFile(*files_, path, internal::kMaxDocumentBytes);
+    auto files = text.ok() ? LayoutFilesIn(path, *text) : text.status();
+    if (files.status().code() == StatusCode::kDataLoss) continue;
+    if (!files.ok()) return files.status();
+    all.insert(all.end(), files->begin(), files->end());
+  }
+  return all;
+}
+
+void StateDirectory::SweepLayouts(const VersionId& graph, const std::string& version, WallTime since,
+                                  SweepReport* report) {
   const auto entries = files_->List(version + kLayoutsDirectory);
   if (!entries.ok()) return;
   // A replica that has just read a list opens the files that it names.
   const auto documents = files_->Stat(version + "/documents");
   if (documents.ok() && documents->modify_time > since) return;
+  // A list that cannot be read now, or only by another build, may name any of them.
+  const auto files = ListLayoutFiles(graph);
+  if (!files.ok()) return;
   std::set<std::string> listed;
-  for (const DirectoryEntry& entry : files_->List(version + "/documents").value_or(std::vector<DirectoryEntry>())) {
-    if (!entry.name.starts_with("layouts-") || !entry.name.ends_with(".json")) continue;
-    const std::string path = version + "/documents/" + entry.name;
-    const auto text = ReadSmallFile(*files_, path, internal::kMaxDocumentBytes);
-    const auto files = text.ok() ? LayoutFilesIn(path, *text) : text.status();
-    // One that cannot be read now, or only by another build, may list any of them. A damaged one lists none.
-    if (!files.ok() && files.status().code() != StatusCode::kDataLoss) return;
-    if (!files.ok()) continue;
-    for (const ManifestFile& file : *files) listed.insert(file.name);
-  }
+  for (const ManifestFile& file : *files) listed.insert(file.name);
   for (const DirectoryEntry& entry : *entries) {
     if (entry.kind != FileKind::kFile || !IsDataFileName(entry.name) || listed.contains(entry.name)) continue;
     const std::string file = version + kLayoutsDirectory + "/" + entry.name;

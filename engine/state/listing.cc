@@ -260,7 +260,7 @@ StatusOr<SweepReport> StateDirectory::Sweep(std::chrono::seconds grace) {
       std::set<std::string> keep = {kManifestName};
       for (const ManifestFile& file : manifest->files) keep.insert(file.name);
       DeleteFiles(path, keep, &report);
-      if (id.store == Store::kGraphs) SweepLayouts(path, since, &report);
+      if (id.store == Store::kGraphs) SweepLayouts(id, path, since, &report);
     } else if (!HasManifest(path) && manifest.status().code() == StatusCode::kNotFound) {
       // Never what is damaged: it may be of use to somebody. Never where a Remove could not be made durable: the
       // manifest could come back without its files.

@@ -163,6 +163,9 @@ class StateDirectory {
   // Makes the names of finished files durable: before a document lists them.
   Status SyncLayoutFiles(const VersionId& graph);
   Status DropLayoutFile(const VersionId& graph, const std::string& name);
+  // What all layouts documents of that version list; a damaged one lists nothing. FAILED_PRECONDITION: one of a newer
+  // major format.
+  StatusOr<std::vector<ManifestFile>> ListLayoutFiles(const VersionId& graph) const;
   // DATA_LOSS unless it is the file that is listed. NOT_FOUND.
   StatusOr<std::unique_ptr<SectionFileReader>> OpenLayoutFile(const VersionId& graph, const ManifestFile& file) const;
 
@@ -215,7 +218,7 @@ class StateDirectory {
   void DeleteTree(const std::string& path, SweepReport* report);
   void RemoveEmptyParents(const std::string& path);
   // Deletes the layout files of a version that no document lists and that have not changed since then.
-  void SweepLayouts(const std::string& version, WallTime since, SweepReport* report);
+  void SweepLayouts(const VersionId& graph, const std::string& version, WallTime since, SweepReport* report);
   StatusOr<std::vector<LostVersion>> ReadLost() const;       // DATA_LOSS
   StatusOr<std::vector<LostVersion>> LostByReasons() const;  // by what is in quarantine/
   Status WriteLost(const std::vector<LostVersion>& lost) VICINAL_REQUIRES(mutex_);

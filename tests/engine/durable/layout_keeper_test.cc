@@ -144,7 +144,7 @@ class LayoutKeeperTest : public ::testing::Test {
     const auto directory = OpenState(files);
     LayoutKeeper keeper(Parts(directory.get()));
     const auto graph = Graph();
-    keeper.Restore(*graph, true, nullptr);
+    keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
     int made = 0;
     EXPECT_EQ(Sums(*graph, "times 1", &made), first_);
     EXPECT_EQ(Sums(*graph, "times 3", &made, {SelfLoops::kAddRemaining, 1.0f, EdgeWeighting::kNone}), looped_);
@@ -272,7 +272,7 @@ TEST_F(LayoutKeeperTest, WhatThisBuildDoesNotMakeIsTakenFromTheList) {
     parts.registry = &other;
     LayoutKeeper keeper(parts);
     const auto graph = Graph();
-    keeper.Restore(*graph, true, nullptr);
+    keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
     EXPECT_THAT(graph->Layouts(), IsEmpty());
     EXPECT_THAT(files->AllFiles(), Not(Contains(kList)));
     ASSERT_TRUE(directory->Sweep(std::chrono::seconds(-1)).ok());
@@ -306,7 +306,7 @@ TEST_F(LayoutKeeperTest, ReplicasUseThemAndWriteNothing) {
   LayoutKeeper keeper(parts);
   const auto graph = Graph();
   const int64_t before = files->operations();
-  keeper.Restore(*graph, true, nullptr);
+  keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
   EXPECT_THAT(graph->Layouts(), SizeIs(1));
   EXPECT_EQ(files->operations(), before);
 }
@@ -319,7 +319,7 @@ TEST_F(LayoutKeeperTest, TheBudgetCountsThem) {
   auto memory = budget_.Reserve(Account::kGraphs, graph->size_bytes(), "graph");
   ASSERT_TRUE(memory.ok());
   graph->AddReservation(*std::move(memory));
-  keeper.Restore(*graph, true, nullptr);
+  keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
   EXPECT_THAT(graph->Layouts(), SizeIs(2));
   EXPECT_EQ(budget_.Snapshot().total(), graph->size_bytes());
 }
@@ -332,7 +332,7 @@ TEST_F(LayoutKeeperTest, WhereMemoryIsShortTheyAreLeftOnDisk) {
   parts.budget = &small;
   LayoutKeeper keeper(parts);
   const auto graph = Graph();
-  keeper.Restore(*graph, true, nullptr);
+  keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
   EXPECT_THAT(graph->Layouts(), IsEmpty());
   ASSERT_TRUE(keeper.Keep(*graph, {}).ok());
   EXPECT_EQ(MadeAgain(files_.NextProcess().get()), 0);
@@ -343,7 +343,7 @@ TEST_F(LayoutKeeperTest, WhatTheGraphHasDroppedIsTakenFromTheList) {
   const auto directory = OpenState(&files_);
   LayoutKeeper keeper(Parts(directory.get()));
   const auto graph = Graph();
-  keeper.Restore(*graph, true, nullptr);
+  keeper.Restore(*graph, keeper.Listed(*graph), true, nullptr);
   for (size_t i = 0; i < PreparedGraph::kMaxLayouts; ++i) Sums(*graph, "number " + std::to_string(i) + " times 2");
   ASSERT_TRUE(keeper.Keep(*graph, {}).ok());
   ASSERT_TRUE(directory->Sweep(std::chrono::seconds(-1)).ok());

@@ -13,6 +13,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/durable/version_ids.h"
+#include "engine/state/sealed_json.h"
 #include "tests/engine/state/simulated_file_system.h"
 
 namespace vicinal::durable {
@@ -51,7 +52,7 @@ class ReadAheadTest : public ::testing::Test {
   std::vector<std::string> Paths(int64_t max_bytes) const {
     std::vector<std::string> paths;
     for (const FileToRead& file : FilesOfStart(*directory_, max_bytes)) {
-      paths.push_back(*PathOf(file.manifest.id) + "/" + file.name);
+      paths.push_back(*PathOf(file.manifest.id) + (file.layout ? "/layouts/" : "/") + file.file.name);
     }
     return paths;
   }
@@ -72,6 +73,22 @@ TEST_F(ReadAheadTest, TakesTheLatestVersionsInTheOrderOfTheLoad) {
   EXPECT_THAT(Paths(file - 1), IsEmpty());
   files_.Overwrite("graphs/b/3/manifest.json", "{}");
   EXPECT_EQ(Paths(int64_t{1} << 40), std::vector<std::string>(all.begin() + 1, all.end())) << "the loader tells";
+}
+
+TEST_F(ReadAheadTest, LayoutsComeBetweenAGraphAndItsFeatures) {
+  const VersionId graph = GraphId("a", 2);
+  const auto file = directory_->CreateLayoutFile(graph, "tiles.vsec", {{"masks", DataType::kUint8, {kBytes}}});
+  ASSERT_TRUE(file.ok() && (*file)->Append(0, std::string(kBytes, 'x')).ok() && (*file)->Finish().ok());
+  const nlohmann::json layout = {
+      {"file", "tiles.vsec"}, {"bytes", (*file)->summary().bytes}, {"checksum", (*file)->summary().checksum}};
+  const std::string list = state::internal::SealJson({{"major", 1}, {"layouts", nlohmann::json::array({layout})}});
+  ASSERT_TRUE(directory_->PutDocument(graph, state::LayoutsDocumentName("gpu"), list).ok());
+  ASSERT_TRUE(directory_->PutDocument(graph, state::LayoutsDocumentName("other"), "damaged").ok());
+  ASSERT_TRUE(directory_->PutRecent({"a"}).ok());
+  const std::vector<std::string> paths = Paths(int64_t{1} << 40);
+  EXPECT_EQ(std::vector<std::string>(paths.begin(), paths.begin() + 3),
+            (std::vector<std::string>{"graphs/a/2/data.vsec", "graphs/a/2/layouts/tiles.vsec",
+                                      "graphs/a/2/features/x/3/data.vsec"}));
 }
 
 TEST_F(ReadAheadTest, ReadsAllOfThemOnce) {
