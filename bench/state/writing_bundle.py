@@ -126,7 +126,7 @@ def main():
     parser.add_argument("--nodes", type=int, default=1 << 22, help="a power of two")
     parser.add_argument("--edges", type=int, default=25_000_000)
     parser.add_argument("--features", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--rate", type=float, default=500, help="queries per second")
     parser.add_argument("--load_seconds", type=float, default=0.5)
     parser.add_argument("--folder", default=None, help="scratch folder on the disk to measure; default: a temporary one")
