@@ -101,7 +101,8 @@ class Caller {
     }
     VICINAL_ASSIGN_OR_RETURN(const int32_t sum, made_.Sum(a[0], parts));
     if (name == "sum") return sum;
-    VICINAL_ASSIGN_OR_RETURN(const int32_t count, made_.Number(static_cast<double>(made_[a[0]].width / parts)));
+    const int64_t columns = made_[a[0]].width / parts;
+    VICINAL_ASSIGN_OR_RETURN(const int32_t count, made_.Number(static_cast<double>(columns)));
     return made_.Binary(EdgeOp::kDivide, sum, count);
   }
 

@@ -14,7 +14,7 @@
 namespace vicinal::internal {
 namespace {
 
-Status Misfit(std::string why) { return absl::InvalidArgumentError(why); }
+Status Misfit(const std::string& why) { return absl::InvalidArgumentError(why); }
 
 std::string Columns(int64_t width) { return absl::StrCat(width, width == 1 ? " column" : " columns"); }
 
