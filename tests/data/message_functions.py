@@ -148,6 +148,17 @@ class HeadScores(Messages):
         return self.value(x_j) * weight.repeat_interleave(3, dim=-1)
 
 
+class Interaction(Messages):
+    """A network of both ends and the edge, summed or averaged (interaction networks: Battaglia et al. 2016)."""
+
+    def __init__(self, aggr):
+        super().__init__(aggr=aggr)
+        self.edge1, self.edge2 = nn.Linear(24 + EDGES, H), nn.Linear(H, 7)
+
+    def message(self, x_i, x_j, edge_attr):
+        return self.edge2(torch.relu(self.edge1(torch.cat([x_i, x_j, edge_attr], -1))))
+
+
 class OfLibrary(nn.Module):
     """A convolution of PyTorch Geometric, called with what it takes of an edge."""
 
@@ -167,6 +178,8 @@ def mlp(*widths):
         layers.append(nn.Linear(before, after))
     return nn.Sequential(*layers)
 
+
+INTERACTION = {"edge_dim": EDGES, "message": "linear(relu(linear(cat(x_i, x_j, edge_attr), edge1)), edge2)"}
 
 # name: arguments of the layer, more of its declaration, the module, its inputs, and the width of what it gives.
 MESSAGES = {
@@ -255,6 +268,8 @@ MESSAGES = {
         "aggr": "max",
         "update": "relu(linear(aggr, world))",
     }, {}, PointNet, 5),
+    "interaction": (INTERACTION, {}, lambda: Interaction("add"), 7),
+    "interaction-mean": ({**INTERACTION, "aggr": "mean"}, {}, lambda: Interaction("mean"), 7),
     "headscores": ({
         "edge_dim": EDGES,
         "message": "linear(x_j, value)",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/expressions/expression_functions.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -88,7 +89,8 @@ class Caller {
 
   StatusOr<int64_t> WholeNumber(std::string_view name, int32_t value) {
     const double number = made_.IsNumber(value) ? made_[value].number : -1.0;
-    const auto whole = static_cast<int64_t>(number);
+    constexpr double kMost = 1 << 24;  // above, floats have gaps
+    const auto whole = static_cast<int64_t>(std::clamp(number, 0.0, kMost));
     if (whole < 1 || static_cast<double>(whole) != number) return Needs(name, "a whole number as its last argument");
     return whole;
   }
