@@ -16,7 +16,7 @@ namespace {
 struct EdgeAt {
   int64_t source = 0, target = 0;
   double weight = 1.0;
-  const float* features = nullptr;
+  const float* features = nullptr;  // null: the program reads none
 };
 
 // The values of one edge at a time.
@@ -45,7 +45,7 @@ class Registers {
       case EdgePlace::kTarget:
         return args_.targets[operand.index].row(edge_.target)[column];
       case EdgePlace::kFeatures:
-        return edge_.features[column];
+        return edge_.features != nullptr ? edge_.features[column] : 0.0;
       case EdgePlace::kWeight:
         return edge_.weight;
       case EdgePlace::kRow:
