@@ -14,7 +14,7 @@ void AddNeighborGroup(KernelRegistry& registry, const GpuLimits& limits);
 void AddPartitionDual(KernelRegistry& registry, const GpuLimits& limits);
 void AddStagedRows(KernelRegistry& registry);
 void AddCusparse(KernelRegistry& registry);
-void AddNeighborGroupAtomics(KernelRegistry& registry);
+void AddNeighborGroupAtomics(KernelRegistry& registry, const GpuLimits& limits);
 void AddFusedAttention(KernelRegistry& registry);
 void AddPlainAttention(KernelRegistry& registry);
 void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits);
@@ -40,7 +40,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   AddPartitionDual(registry, limits);
   AddStagedRows(registry);
   AddCusparse(registry);
-  AddNeighborGroupAtomics(registry);
+  AddNeighborGroupAtomics(registry, limits);
   // attention
   AddFusedAttention(registry);
   AddPlainAttention(registry);

@@ -13,19 +13,8 @@ namespace {
 constexpr int kMinGroup = 4, kMaxGroup = 1024;
 constexpr int kDefaultThreads = 128;
 
-// Default shared memory of a block, as in the paper's model. Our kernel differs: it keeps a slot per group.
-constexpr int64_t kMemoryCapacity = 48 << 10;
-// Maximum floats that a lane should add in one group (Eq. 3).
-constexpr int64_t kComputationCapability = 4096;
-
-// Eq. 3 and 4 of the paper: limits the work of a lane and the shared memory of a block.
-bool Feasible(const AggregateProblem& problem, const NeighborGroupConfig& config) {
-  const int64_t floats = int64_t{config.group_size} * problem.width / config.workers;
-  const double degree = std::max(1.0, static_cast<double>(problem.edges) / std::max<double>(1.0, problem.rows));
-  const double rows = static_cast<double>(config.groups_per_block()) * config.group_size / degree;
-  return floats <= kComputationCapability &&
-         rows * static_cast<double>(problem.width) * sizeof(float) <= static_cast<double>(kMemoryCapacity);
-}
+// A lane's share of small graphs is less than one group; it may have this many floats anyway.
+constexpr double kLeastLaneFloats = 256;
 
 }  // namespace
 
@@ -47,8 +36,11 @@ NeighborGroupConfig GroupKernel::Resolve(const AggregateProblem& problem, const 
 std::vector<KernelConfig> GroupKernel::Candidates(const AggregateProblem& problem) const {
   std::vector<KernelConfig> candidates = {KernelConfig()};
   const NeighborGroupConfig standard = DefaultNeighborGroup(problem);
+  const GroupModel model = ModelOf(problem.rows, problem.edges, problem.width);
   const auto add = [&](const NeighborGroupConfig& config) {
-    if (Feasible(problem, config)) candidates.push_back({{config.group_size, config.workers, config.block_threads}});
+    if (config.block_threads > MostThreads()) return;
+    if (model.Fits(SettingOf(config)))
+      candidates.push_back({{config.group_size, config.workers, config.block_threads}});
   };
   for (const int group_size : {16, 32, 64, 128}) {
     for (const int workers : {standard.workers, standard.workers / 2}) {
@@ -59,6 +51,23 @@ std::vector<KernelConfig> GroupKernel::Candidates(const AggregateProblem& proble
   }
   for (const int threads : {64, 256, 512, kMaxGroupThreads}) add({standard.group_size, standard.workers, threads});
   return candidates;
+}
+
+GroupModel GroupKernel::ModelOf(int64_t rows, int64_t edges, int64_t width) const {
+  GroupModel model;
+  model.nodes = static_cast<double>(rows);
+  model.edges = static_cast<double>(edges);
+  model.width = static_cast<double>(width);
+  model.max_threads = MostThreads();
+  model.block_bytes = limits_.block_shared_bytes;
+  const double lanes = static_cast<double>(limits_.multiprocessors) * limits_.multiprocessor_threads;
+  model.lane_floats = std::max(kLeastLaneFloats, model.edges * model.width / lanes);
+  return model;
+}
+
+GroupSetting GroupKernel::SettingOf(const NeighborGroupConfig& config) {
+  return {static_cast<double>(config.group_size), static_cast<double>(config.workers),
+          static_cast<double>(config.block_threads)};
 }
 
 std::string GroupKernel::LayoutName(const AggregateProblem& problem, const KernelConfig& config) const {

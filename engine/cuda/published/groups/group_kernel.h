@@ -4,19 +4,23 @@
 #ifndef VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_GROUP_KERNEL_H_
 #define VICINAL_ENGINE_CUDA_PUBLISHED_GROUPS_GROUP_KERNEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/cuda/common/gpu_limits.h"
 #include "engine/cuda/published/groups/neighbor_group_layout.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/kernels/group_model.h"
 
 namespace vicinal::cuda {
 
 class GroupKernel : public CudaKernel<AggregateKernel> {
  public:
-  using CudaKernel::CudaKernel;
+  GroupKernel(std::string name, const GpuLimits& limits) : CudaKernel(std::move(name)), limits_(limits) {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override;
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb"}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override;
@@ -32,6 +36,15 @@ class GroupKernel : public CudaKernel<AggregateKernel> {
   static NeighborGroups GroupsOf(const AggregateArgs& args) {
     return static_cast<const NeighborGroupLayout*>(args.layout)->view();
   }
+  // Of a block: every GPU allows kMaxGroupThreads, unless its multiprocessors have fewer.
+  int MostThreads() const { return std::min(kMaxGroupThreads, limits_.multiprocessor_threads); }
+  // The published model within this GPU's limits, for a graph with `rows` rows and `edges` edges.
+  // computation_capability is a resident thread's even share of the work.
+  GroupModel ModelOf(int64_t rows, int64_t edges, int64_t width) const;
+  static GroupSetting SettingOf(const NeighborGroupConfig& config);
+
+ private:
+  const GpuLimits limits_;
 };
 
 }  // namespace vicinal::cuda

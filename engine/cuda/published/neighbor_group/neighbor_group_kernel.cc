@@ -27,7 +27,7 @@ double GroupFactor(const GroupModel& model, const KernelConfig& config) {
 
 class NeighborGroupKernel final : public GroupKernel {
  public:
-  explicit NeighborGroupKernel(const GpuLimits& limits) : GroupKernel("neighbor_group"), limits_(limits) {}
+  explicit NeighborGroupKernel(const GpuLimits& limits) : GroupKernel("neighbor_group", limits) {}
   // The order depends on where groups end and which share a block, but not on how lanes share the columns.
   DeclaredOrder declared_order() const override { return {"edge_groups", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem& problem, const KernelConfig& config) const override {
@@ -66,26 +66,15 @@ class NeighborGroupKernel final : public GroupKernel {
   }
 
  private:
-  // Of a block: every GPU allows kMaxGroupThreads, unless its multiprocessors have fewer.
-  int MostThreads() const { return std::min(kMaxGroupThreads, limits_.multiprocessor_threads); }
   GroupModel ModelOf(const AggregateProblem& problem, const WorkShape& shape) const {
-    GroupModel model;
-    model.nodes = static_cast<double>(shape.rows);
-    model.edges = static_cast<double>(shape.edges);
-    model.width = static_cast<double>(problem.width);
+    GroupModel model = GroupKernel::ModelOf(shape.rows, shape.edges, problem.width);
     model.degree_deviation = shape.degree_deviation;
-    model.max_threads = MostThreads();
-    model.block_bytes = limits_.block_shared_bytes;
     model.lane_floats = shape.lane_floats;
     return model;
   }
   static GroupSetting SettingOf(const AggregateProblem& problem, const KernelConfig& config) {
-    const NeighborGroupConfig resolved = Resolve(problem, config);
-    return {static_cast<double>(resolved.group_size), static_cast<double>(resolved.workers),
-            static_cast<double>(resolved.block_threads)};
+    return GroupKernel::SettingOf(Resolve(problem, config));
   }
-
-  const GpuLimits limits_;
 };
 
 }  // namespace

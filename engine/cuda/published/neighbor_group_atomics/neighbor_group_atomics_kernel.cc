@@ -17,7 +17,7 @@ namespace {
 
 class NeighborGroupAtomicsKernel final : public GroupKernel {
  public:
-  NeighborGroupAtomicsKernel() : GroupKernel("neighbor_group_atomics") {}
+  explicit NeighborGroupAtomicsKernel(const GpuLimits& limits) : GroupKernel("neighbor_group_atomics", limits) {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
     if (problem.reduce != Reduce::kSum && problem.reduce != Reduce::kMean) return "only sum and mean";
     return GroupKernel::WhyUnsupported(problem);
@@ -43,8 +43,8 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
 
 }  // namespace
 
-void AddNeighborGroupAtomics(KernelRegistry& registry) {
-  registry.aggregate.Add(std::make_unique<NeighborGroupAtomicsKernel>());
+void AddNeighborGroupAtomics(KernelRegistry& registry, const GpuLimits& limits) {
+  registry.aggregate.Add(std::make_unique<NeighborGroupAtomicsKernel>(limits));
 }
 
 }  // namespace vicinal::cuda
