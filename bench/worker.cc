@@ -9,8 +9,8 @@
 //   {"op": "graph", "file", "nodes", "features", "order"}      -> order, order_reason, prepare_seconds,
 //                                                               stages: seconds of each stage
 //   {"op": "binary_graph", "file", "features", "order"}        the same
-//   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "result"}   prepares a cell, runs it once and writes
-//   its
+//   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "config": [its parameters], "result"}
+//                                                              prepares a cell, runs it once and writes its
 //   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
 //   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels; on a GPU
 //   queued, too: the same of runs in batches of up to 100 that are waited for once
@@ -107,6 +107,13 @@ class Worker {
     cell.weighted = request.value("weighted", false);
     cell.width = request.value("width", int64_t{1});
     cell.kernel = request.value("kernel", "");
+    if (request.contains("config")) {
+      cell.config.emplace();
+      const json& values = request["config"];
+      for (size_t i = 0; i < std::min(values.size(), cell.config->values.size()); ++i) {
+        cell.config->values[i] = values[i].get<int32_t>();
+      }
+    }
     task_ = nullptr;  // before the next one takes memory
     VICINAL_ASSIGN_OR_RETURN(task_, MakeAggregateTask(bench_, graph_.graph, cell));
     return RunOnce(request);

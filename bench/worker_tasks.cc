@@ -102,7 +102,7 @@ class AggregateTask final : public Task {
     VICINAL_ASSIGN_OR_RETURN(args_.src, Matrix(&src_, adjacency.cols, cell.width));
     VICINAL_ASSIGN_OR_RETURN(args_.dst, Matrix(&dst_, adjacency.rows, cell.width));
     FillSource(cell.width);
-    VICINAL_RETURN_IF_ERROR(MakeCandidates(cell.kernel));
+    VICINAL_RETURN_IF_ERROR(MakeCandidates(cell.kernel, cell.config));
     return ChooseFastest();
   }
 
@@ -129,13 +129,15 @@ class AggregateTask final : public Task {
     return candidate.kernel->Launch(*bench_.context, args_, candidate.scratch.data());
   }
 
-  // All kernels that take the problem in all their configurations, but the reference; or those of the kernel `forced`.
-  Status MakeCandidates(const std::string& forced) {
+  // All kernels that take the problem in all their configurations, but the reference; or those of the kernel `forced`,
+  // or `config` alone.
+  Status MakeCandidates(const std::string& forced, const std::optional<KernelConfig>& config_of_forced) {
     for (const auto& entry : bench_.registry.aggregate.kernels()) {
       const AggregateKernel& kernel = entry->kernel();
       if (kernel.device() != DeviceKind::kCpu || !kernel.WhyUnsupported(args_.problem).empty()) continue;
       if (forced.empty() ? kernel.name() == "reference" : kernel.name() != forced) continue;
-      for (const KernelConfig& config : kernel.Candidates(args_.problem)) {
+      for (const KernelConfig& config :
+           config_of_forced ? std::vector<KernelConfig>{*config_of_forced} : kernel.Candidates(args_.problem)) {
         VICINAL_ASSIGN_OR_RETURN(Buffer scratch,
                                  bench_.device->Allocate(kernel.ScratchBytes(args_.problem, config, bench_.threads)));
         candidates_.push_back({entry.get(), config, std::move(scratch)});

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,8 @@ struct AggregateCell {
   Reduce reduce = Reduce::kSum;
   bool weighted = false;  // with the graph's edge weights
   int64_t width = 0;
-  std::string kernel;  // empty: the fastest of all, as tuning finds it
+  std::string kernel;                       // empty: the fastest of all, as tuning finds it
+  std::optional<KernelConfig> config = {};  // of `kernel`; none: the fastest of its candidates
 };
 StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
                                                   const AggregateCell& cell);

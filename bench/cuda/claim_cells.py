@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the measurements behind the claims.
 
-Times come from vicinal_bench_cuda's cells, by graph, order, operation and width. Additions to memory by neighbour
-groups are counted from a graph's rows. Counters come from Nsight Compute's CSV. Uses the standard library only."""
+Times come from vicinal_bench_cuda's cells, by graph, order, operation and width; those of whole models from models.py,
+of CPUs from claim_cpu.py, of maxima in PyTorch Geometric from claim_pool.py. Additions to memory by neighbour groups are
+counted from a graph's rows. Counters come from Nsight Compute's CSV. Uses the standard library only."""
 
 import array
 import collections
@@ -27,8 +28,12 @@ def parameters_of(text):
 class Cells:
     """Cells of several runs. If two have the same key, the later one counts, with the kernels of both."""
 
-    def __init__(self, documents):
+    def __init__(self, documents, models=(), cpu=(), pool=()):
+        """`models`: cells of models.py, each with "device"; `cpu`, `pool`: cells of claim_cpu.py and claim_pool.py."""
         self.copy_speed = max([d["copy_bytes_per_second"] for d in documents], default=0.0)
+        self._models = {(c.get("device", "cuda:0"), c["graph"], c["model"]): c for c in models}
+        self._cpu = {(c["what"], c["threads"], c["width"]): c for c in cpu}
+        self._pool = {(c["graph"], c["width"]): c for c in pool}
         self._cells = {}
         for document in documents:
             for cell in document["cells"]:
@@ -64,10 +69,34 @@ class Cells:
         ]
         return min(runs, default=None)
 
+    def model(self, device, graph, model, form=None):
+        """(PyTorch Geometric's, ours) of a whole model. `form`: "edge_index", the one of the papers; None: its fastest."""
+        cell = self._models.get((device, graph, model))
+        if cell is None or "ratio" not in cell:
+            return None, None
+        name = form or cell["best_peer"]
+        peer = cell["peers"].get(name, {})
+        if "us" not in peer:
+            return None, None
+        theirs = peer if "median_us" in peer else {"median_us": peer["us"], "p10_us": peer["us"], "p90_us": peer["us"]}
+        return _timing(theirs, f"PyG {name}"), _timing(cell["ours"], "ours, tuned")
+
+    def cpu(self, what, threads, width):
+        cell = self._cpu.get((what, threads, width))
+        return cell and _timing(cell, f"{what} {cell.get('config', '')}, {threads} threads".replace(" ,", ","))
+
+    def cpu_threads(self):
+        """The most threads that a CPU was measured with."""
+        return max((threads for _, threads, _ in self._cpu), default=0)
+
+    def pool(self, graph, width):
+        cell = self._pool.get((graph, width))
+        return cell and _timing(cell, "PyG scatter")
+
     def floors(self, graph, order, operation, width):
         """(DRAM floor, gather floor) in microseconds."""
         cell = self.cell(graph, order, operation, width)
-        return cell["dram_floor_us"], cell["gather_floor_us"]
+        return (cell["dram_floor_us"], cell["gather_floor_us"]) if cell else None
 
 
 def row_lengths(path):

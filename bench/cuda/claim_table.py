@@ -8,15 +8,20 @@ import math
 from bench.cuda.claim_cells import Timing
 
 SMALL = ("cora", "citeseer", "pubmed")
+MOLECULES = ("molecules",)
 LARGE = ("artist", "blogcatalog", "amazon0505")
 DENSE = ("mann-a81", "rmat5", "proteins", "reddit")
 FAN = ("rand-100K", "rand-100K-out")
-GRAPHS = SMALL + LARGE + ("amazon0505-ord",) + DENSE + FAN
+GRAPHS = SMALL + LARGE + ("amazon0505-ord",) + MOLECULES + DENSE + FAN
 
 # Runs of vicinal_bench_cuda: the graphs and widths of each, and its flags.
 Study = collections.namedtuple("Study", "name graphs widths flags")
+# Selective mode alone (nothing is dense), as ours and as published; some thresholds; blocks of a partition.
+_DUAL = "--configurations=" + ",".join(
+    f"partition_dual:{text}" for text in ("theta=1001", "theta=1001:selective=1", "theta=5", "theta=40", "theta=80", "theta=160",
+                                          "theta=40:parts=32", "theta=40:selective=1"))
 STUDIES = (
-    Study("groups", SMALL + LARGE + ("amazon0505-ord",), (16, 64),
+    Study("groups", SMALL + LARGE + ("amazon0505-ord",) + MOLECULES, (16, 64),
           ("--operations=sum", "--orders=none,community", "--kernels=neighbor_group")),
     Study("blocks", LARGE, (64,),
           ("--operations=sum", "--orders=none,community", "--kernels=neighbor_group_atomics",
@@ -25,9 +30,10 @@ STUDIES = (
     Study("rows", SMALL + LARGE, (128, 256, 512),
           ("--operations=sum_weighted", "--kernels=row_cache",
            "--configurations=row_cache:uncached=1,row_cache:cf=1,row_cache:cf=2,row_cache:cf=4")),
+    Study("maxima", ("pubmed", "artist", "blogcatalog", "amazon0505"), (16, 64),
+          ("--operations=max", "--kernels=row_cache")),
     Study("dense", ("mann-a81", "rmat5"), (64, 128),
-          ("--operations=sum", "--kernels=neighbor_group,partition_dual,dense_tiles",
-           "--configurations=" + ",".join(f"partition_dual:theta={theta}" for theta in (5, 40, 80, 160)))),
+          ("--operations=sum,sum_weighted", "--kernels=neighbor_group,partition_dual,dense_tiles", _DUAL)),
     Study("templates", FAN, (32, 128, 256), ("--operations=sum,edge_dot", "--kernels=template_spmm,template_sddmm",
           "--configurations=template_sddmm,template_sddmm:serial=1")),
     Study("attention", ("amazon0505",) + FAN, (64, 256),
@@ -37,9 +43,19 @@ STUDIES = (
           ("--operations=sum,edge_dot,dot_1", "--kernels=template_spmm,template_sddmm,fused_rows",
            "--configurations=template_sddmm,template_sddmm:serial=1")),
     Study("dense, in the order of communities", ("proteins", "reddit"), (64, 128),
-          ("--operations=sum", "--orders=community", "--kernels=neighbor_group,partition_dual,dense_tiles",
-           "--configurations=" + ",".join(f"partition_dual:theta={theta}" for theta in (5, 40, 80, 160)))),
+          ("--operations=sum,sum_weighted", "--orders=community", "--kernels=neighbor_group,partition_dual,dense_tiles",
+           _DUAL)),
 )
+
+# Whole models of models.py: (device, graphs, models).
+MODEL_RUNS = (
+    ("cuda:0", MOLECULES, ("gcn", "gin")),
+    ("cuda:0", ("mann-a81", "rmat5", "proteins"), ("gcn",)),
+    ("cuda:0", ("pubmed", "artist", "amazon0505"), ("gcn", "sagemax", "gat")),
+    ("cpu", ("artist", "amazon0505"), ("gcn", "sage", "gat")),
+)
+# Graph and widths of claim_cpu.py: of the settings, and of the threads.
+CPU_GRAPH, CPU_WIDTH, CPU_SCALING_WIDTH = "rand-100K", 512, 128
 
 # Kernels whose counters are read if Nsight Compute is available.
 Profile = collections.namedtuple("Profile", "name graph width pattern flags")
@@ -62,8 +78,8 @@ PROFILES = (
             ("--operations=sum", "--kernels=template_spmm")),
 )
 
-# `pair(cells, graph, width)`: (the peer's Timing, ours, the (order, operation) that determines the floors). A Timing
-# may be None. `over`: the "mean" or the maximum ("most") of the ratios is compared to `at_least`, the published figure.
+# `pair(cells, graph, width)`: (the peer's Timing, ours, the (order, operation) that determines the floors or None). A
+# Timing may be None. Width 0: a whole model's. `over`: the "mean" or the maximum ("most") of the ratios is compared to `at_least`, the published figure.
 Claim = collections.namedtuple("Claim", "text paper published at_least over graphs widths pair note")
 
 
@@ -106,16 +122,39 @@ def _apart(size):
     return pair
 
 
-def _dense(cells, graph, width):
-    order = "community" if graph in ("proteins", "reddit") else "none"
-    runs = [cells.kernel(graph, order, "sum", width, kernel) for kernel in ("partition_dual", "dense_tiles")]
-    return cells.cusparse(graph, order, "sum", width), min(filter(None, runs), default=None), (order, "sum")
+def _order_of_dense(graph):
+    return "community" if graph in ("proteins", "reddit") else "none"
 
 
-def _selective(cells, graph, width):
-    order = "community" if graph in ("proteins", "reddit") else "none"
-    return (cells.kernel(graph, order, "sum", width, "neighbor_group"),
-            cells.kernel(graph, order, "sum", width, "partition_dual"), (order, "sum"))
+def _dense(kernel, operation="sum"):
+    def pair(cells, graph, width):
+        order = _order_of_dense(graph)
+        return (cells.cusparse(graph, order, operation, width), cells.kernel(graph, order, operation, width, kernel),
+                (order, operation))
+    return pair
+
+
+def _selective(operation="sum", **selective):
+    """Dual mode over selective mode alone, in which nothing is dense."""
+    def pair(cells, graph, width):
+        order = _order_of_dense(graph)
+        return (cells.kernel(graph, order, operation, width, "partition_dual", {"theta": 1001, **selective}),
+                cells.kernel(graph, order, operation, width, "partition_dual"), (order, operation))
+    return pair
+
+
+def _model(model, device="cuda:0", form="edge_index"):
+    return lambda cells, graph, _: (*cells.model(device, graph, model, form), None)
+
+
+def _pooled(cells, graph, width):
+    return cells.pool(graph, width), cells.kernel(graph, "none", "max", width, "row_cache"), ("none", "max")
+
+
+def _on_cpu(peer, ours, peer_threads=0, threads=0):
+    """Two of claim_cpu.py's cells; 0 threads: as many as there are."""
+    return lambda cells, graph, width: (cells.cpu(peer, peer_threads or cells.cpu_threads(), width),
+                                        cells.cpu(ours, threads or cells.cpu_threads(), width), None)
 
 
 def _staged(cells, graph, width):
@@ -142,12 +181,26 @@ def _attention(cells, graph, width):
 
 _ADVISOR, _GE, _PC, _FEAT = "GNNAdvisor, OSDI'21", "GE-SpMM, SC'20", "PCGCN, IPDPS'20", "FeatGraph, SC'20"
 _DGL = "for DGL stands what it calls, cuSPARSE's csr_alg2, here prepared; ours with the better of both orders"
+_PYG = "whole models; PyG eagerly with edge_index, the form that the paper had; ours tuned"
+_CPU_DGL = "for DGL stands PyG with edge_index, which makes messages, too; all threads; ours tuned"
 
 CLAIMS = (
     Claim("aggregation of a GCN (hidden width) over DGL", _ADVISOR + ", 8.2", "4.03 mean", 4.03, "mean",
           SMALL + LARGE, (16,), _advisor, _DGL),
     Claim("aggregation of a GIN (wider rows) over DGL", _ADVISOR + ", 8.2", "2.02 mean", 2.02, "mean",
           SMALL + LARGE, (64,), _advisor, _DGL),
+    Claim("aggregation of a GCN on graphs of type II over DGL", _ADVISOR + ", 8.2", "4.02 mean", 4.02, "mean", MOLECULES,
+          (16,), _advisor, _DGL + "; molecules in one batch"),
+    Claim("aggregation of a GIN on graphs of type II over DGL", _ADVISOR + ", 8.2", "2.86 mean", 2.86, "mean", MOLECULES,
+          (64,), _advisor, "as above"),
+    Claim("GCN over PyG, graphs of type II", _ADVISOR + ", 8.3", "46.24 mean", 46.24, "mean", MOLECULES, (0,),
+          _model("gcn"), _PYG),
+    Claim("GIN over PyG, graphs of type II", _ADVISOR + ", 8.3", "13.39 mean", 13.39, "mean", MOLECULES, (0,),
+          _model("gin"), _PYG),
+    Claim("GCN over PyG's fastest form, graphs of type II", _ADVISOR + ", 8.3", "not given", None, "mean", MOLECULES, (0,),
+          _model("gcn", form=None), "PyG's CSR or a CUDA graph, which the paper did not have"),
+    Claim("GIN over PyG's fastest form, graphs of type II", _ADVISOR + ", 8.3", "not given", None, "mean", MOLECULES, (0,),
+          _model("gin", form=None), "as above"),
     Claim("renumbering, GCN", _ADVISOR + ", 8.6.2", "up to 1.74", 1.74, "most", LARGE, (16,), _renumbered,
           "shuffled ids against the order by communities, `neighbor_group` in both"),
     Claim("renumbering, GIN", _ADVISOR + ", 8.6.2", "up to 1.49", 1.49, "most", LARGE, (64,), _renumbered,
@@ -175,11 +228,33 @@ CLAIMS = (
     Claim("coarse-grained warp merging alone, CF = 2", _GE + ", V-B2", "not given apart", None, "mean",
           SMALL + LARGE, (512,), _sum_pair(_exactly("row_cache", cf=1), _exactly("row_cache", cf=2), "sum_weighted"),
           "Algorithm 3 against Algorithm 2"),
-    Claim("dual mode on dense graphs over the best baseline", _PC + ", tables II and IV",
-          "up to 8.8 (propagation alone 11.7)", 8.8, "most", DENSE, (64,), _dense,
-          "the best of `partition_dual` and `dense_tiles` against cuSPARSE's best"),
-    Claim("dual mode over selective alone", _PC + ", table III", "up to 9.2 (MANN-a81)", 9.2, "most", DENSE, (64,), _selective,
-          "`partition_dual` against `neighbor_group`, which is its selective mode"),
+    Claim("SpMM-like operation (maximum) of GraphSAGE-pool", _GE + ", table IX", "2.39 to 6.15", 2.39, "mean",
+          ("pubmed", "artist", "blogcatalog", "amazon0505"), (16, 64), _pooled,
+          "for DGL's own kernel stands PyG's, edge by edge; `row_cache`"),
+    Claim("SpMM-like operation (maximum) of GraphSAGE-pool, the most", _GE + ", table IX", "up to 6.15", 6.15, "most",
+          ("pubmed", "artist", "blogcatalog", "amazon0505"), (16, 64), _pooled, "as above"),
+    Claim("GCN end to end over PyG", _GE + ", V-F", "up to 3.67", 3.67, "most", ("pubmed", "artist", "amazon0505"), (0,),
+          _model("gcn"), _PYG),
+    Claim("GraphSAGE with maxima end to end", _GE + ", table IX", "1.09 to 1.14 over DGL", 1.14, "most",
+          ("pubmed", "artist", "amazon0505"), (0,), _model("sagemax"), "as above"),
+    Claim("`partition_dual`, propagation on dense graphs over the best baseline (GTX 1080Ti)", _PC + ", table IV",
+          "up to 11.7", 11.7, "most", DENSE, (64,), _dense("partition_dual"), "cuSPARSE's best algorithm, prepared"),
+    Claim("`partition_dual`, the same (RTX 2080Ti, tensor cores)", _PC + ", table IV", "up to 15.4", 15.4, "most", DENSE,
+          (64,), _dense("partition_dual"), "as above"),
+    Claim("`dense_tiles`, our own kernel, the same", _PC + ", table IV", "up to 15.4", 15.4, "most", DENSE, (64,),
+          _dense("dense_tiles"), "as above"),
+    Claim("`partition_dual` with weights per edge", _PC + ", table IV", "up to 11.7", 11.7, "most", DENSE, (64,),
+          _dense("partition_dual", "sum_weighted"), "as above, full mode with weights"),
+    Claim("GCN end to end on dense graphs over the best baseline", _PC + ", table II", "up to 8.8", 8.8, "most",
+          ("mann-a81", "rmat5", "proteins"), (0,), _model("gcn", form=None), "PyG's fastest form; ours tuned"),
+    Claim("GCN end to end on dense graphs over PyG as it was", _PC + ", table II", "up to 441 (MANN-a81)", 441.0, "most",
+          ("mann-a81", "rmat5", "proteins"), (0,), _model("gcn"), _PYG),
+    Claim("dual mode over selective alone, as published", _PC + ", table III", "up to 9.2 (MANN-a81)", 9.2, "most", DENSE,
+          (64,), _selective(selective=1), "the paper's selective kernel over all edges"),
+    Claim("dual mode over selective alone, ours", _PC + ", table III", "up to 9.2 (MANN-a81)", 9.2, "most", DENSE, (64,),
+          _selective(), "`neighbor_group` over all edges"),
+    Claim("dual mode over selective alone, weights per edge", _PC + ", table III", "up to 9.2 (MANN-a81)", 9.2, "most",
+          DENSE, (64,), _selective("sum_weighted"), "as above"),
     Claim("FeatGraph against cuSPARSE, GCN aggregation", _FEAT + ", V-B", "0.9 to 1.2", 0.9, "mean",
           ("proteins", "reddit") + FAN, (32, 128), _sum_pair(_cusparse(), _kernel("template_spmm")),
           "cuSPARSE's best algorithm, prepared, with a weight per edge as it needs"),
@@ -194,6 +269,34 @@ CLAIMS = (
           ("amazon0505", "proteins", "reddit") + FAN, (64, 256), _attention,
           "for DGL stand edge-wise kernels: dot products by a thread per edge, a softmax at the speed of a copy, "
           "cuSPARSE's weighted sum"),
+    Claim("CPU: tiles of features alone", _FEAT + ", figure 13", "1.2", 1.2, "mean", (CPU_GRAPH,), (CPU_WIDTH,),
+          _on_cpu("neither", "tiles"), "`tiled_rows` in both, all threads"),
+    Claim("CPU: partitions of sources alone", _FEAT + ", figure 13", "1.7", 1.7, "mean", (CPU_GRAPH,), (CPU_WIDTH,),
+          _on_cpu("neither", "partitions"), "as above"),
+    Claim("CPU: tiles and partitions", _FEAT + ", figure 13", "2.2", 2.2, "mean", (CPU_GRAPH,), (CPU_WIDTH,),
+          _on_cpu("neither", "both"), "as above"),
+    Claim("CPU: 16 threads over one", _FEAT + ", figure 10", "12.6 (reddit)", 12.6, "mean", (CPU_GRAPH,),
+          (CPU_SCALING_WIDTH,), _on_cpu("both", "both", peer_threads=1), "`tiled_rows`, tiles and partitions"),
+    Claim("CPU: over MKL, one thread", _FEAT + ", table III", "up to 4.4 (rand-100K)", 4.4, "most", (CPU_GRAPH,),
+          (CPU_SCALING_WIDTH,), _on_cpu("torch", "both", 1, 1), "for MKL stands PyTorch's product of CSR matrices"),
+    Claim("CPU: over MKL, all threads", _FEAT + ", figure 10", "not given", None, "mean", (CPU_GRAPH,),
+          (CPU_WIDTH, CPU_SCALING_WIDTH), _on_cpu("torch", "both"), "as above"),
+    Claim("CPU: GCN end to end over DGL, inference", _FEAT + ", table VI", "21.3 (reddit)", 21.3, "most",
+          ("artist", "amazon0505"), (0,), _model("gcn", "cpu"), _CPU_DGL),
+    Claim("CPU: GraphSAGE end to end over DGL, inference", _FEAT + ", table VI", "20.2 (reddit)", 20.2, "most",
+          ("artist", "amazon0505"), (0,), _model("sage", "cpu"), _CPU_DGL),
+    Claim("CPU: GAT end to end over DGL, inference", _FEAT + ", table VI", "22.1 (reddit); 32.2 in training", 22.1, "most",
+          ("artist", "amazon0505"), (0,), _model("gat", "cpu"), _CPU_DGL),
+)
+
+# Headline figures without a row of their own above, and why.
+UNMEASURED = (
+    ("over NeuGraph, end to end", _ADVISOR + ", 8.4", "up to 4.10", "its code was never published"),
+    ("over GunRock, GraphSAGE", _ADVISOR + ", 8.5", "27.18 to 100.01", "GunRock is not on the machine, and its GNN code was dropped"),
+    ("GE-SpMM over GraphBLAST", _GE + ", table VII", "1.42 to 1.81 mean", "GraphBLAST is not on the machine"),
+    ("GE-SpMM over ASpT, prepared", _GE + ", table VIII", "0.85 to 1.00 mean", "ASpT is not on the machine"),
+    ("training on a GPU and on a CPU", _FEAT + ", table VI", "2.1 to 2.9 and 21.4 to 32.2", "the engine serves, it does not train"),
+    ("over Ligra and Gunrock", _FEAT + ", tables III and IV", "1.4 to 6.0 and 24 to 206", "neither is on the machine"),
 )
 
 Ratio = collections.namedtuple("Ratio", "graph width value low high peer ours floors")
@@ -204,11 +307,12 @@ def ratios(claim, cells):
     found = []
     for graph in claim.graphs:
         for width in claim.widths:
-            peer, ours, (order, operation) = claim.pair(cells, graph, width)
+            peer, ours, where = claim.pair(cells, graph, width)
             if peer is None or ours is None:
                 continue
+            floors = None if where is None else cells.floors(graph, where[0], where[1], width)
             found.append(Ratio(graph, width, peer.us / ours.us, peer.low / ours.high, peer.high / ours.low, peer, ours,
-                               cells.floors(graph, order, operation, width)))
+                               floors))
     return found
 
 
@@ -233,11 +337,12 @@ def table(cells):
         found = ratios(claim, cells)
         figure, holds = outcome(claim, found)
         graphs = ", ".join(dict.fromkeys(ratio.graph for ratio in found)) or "-"
-        widths = ", ".join(str(width) for width in dict.fromkeys(ratio.width for ratio in found))
+        widths = ", ".join(str(width) if width else "models" for width in dict.fromkeys(ratio.width for ratio in found))
         ours = "not measured" if figure is None else f"{figure:.2f} {claim.over}"
         verdict = {None: "-", True: "yes", False: "no"}[holds]
         lines.append(f"| {claim.text} | {claim.paper} | {claim.published} | {graphs}; {widths} | {ours} | "
                      f"{_spread(found) if found else '-'} | {verdict} |")
+    lines += [f"| {text} | {paper} | {published} | - | not measured: {why} | - | - |" for text, paper, published, why in UNMEASURED]
     return "\n".join(lines) + "\n"
 
 
@@ -250,10 +355,13 @@ def details(cells):
             continue
         text += f"\n{claim.text} ({claim.note}):\n"
         for r in found:
-            dram, gather = r.floors
-            text += (f"  {r.graph} {r.width}: {r.value:.2f} [{r.low:.2f} - {r.high:.2f}]  {r.peer.us:.1f} us "
-                     f"({r.peer.name}) / {r.ours.us:.1f} us ({r.ours.name}); x DRAM floor {r.peer.us / dram:.1f} / "
-                     f"{r.ours.us / dram:.1f}, x gather floor {r.peer.us / gather:.2f} / {r.ours.us / gather:.2f}\n")
+            text += (f"  {r.graph} {r.width or 'model'}: {r.value:.2f} [{r.low:.2f} - {r.high:.2f}]  {r.peer.us:.1f} us "
+                     f"({r.peer.name}) / {r.ours.us:.1f} us ({r.ours.name})")
+            if r.floors:
+                dram, gather = r.floors
+                text += (f"; x DRAM floor {r.peer.us / dram:.1f} / {r.ours.us / dram:.1f}, x gather floor "
+                         f"{r.peer.us / gather:.2f} / {r.ours.us / gather:.2f}")
+            text += "\n"
     return text
 
 
@@ -269,5 +377,6 @@ def count_table(counts):
 
 def models_line(cells):
     """Whole models with attention compared to PyTorch Geometric, whose attention is edge-wise, too."""
-    found = [f"{cell['graph']} {cell['ratio']:.1f}" for cell in cells if cell["model"] == "gat" and "ratio" in cell]
+    found = [f"{cell['graph']} {cell['ratio']:.1f}" for cell in cells
+             if cell["model"] == "gat" and "ratio" in cell and cell.get("device") != "cpu"]
     return f"\nGAT, whole models, times PyTorch Geometric: {', '.join(found)}\n" if found else ""

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests the claims of the four published systems with the same techniques in this engine on this GPU.
 
-  python3 bench/cuda/claims.py --graphs FOLDER --bench bin/vicinal_bench_cuda --backend lib/libvicinal_cuda.so --out OUT
+  python3 bench/cuda/claims.py --graphs FOLDER --bundle BUNDLE --out OUT
 
-FOLDER has the graphs of vicinal_bench_graphs, NAME.bin. Each claim (bench/cuda/claim_table.py) is measured with the
-kernel family that implements the technique, with and without it, or compared to cuSPARSE in the same run. Additions to
-memory are counted from the graphs. Bytes and transactions come from Nsight Compute; if it cannot read the counters, the
-run says so. Writes OUT/claims.md and OUT/claims-*.json. Uses the standard library only."""
+FOLDER has the graphs of vicinal_bench_graphs, NAME.bin; BUNDLE has bin/ and lib/. Each claim (bench/cuda/claim_table.py)
+is measured with the kernel family that implements the technique, with and without it, or compared to cuSPARSE in the
+same run. Whole models are compared to PyTorch Geometric (models.py), maxima too (claim_pool.py); claims about CPUs are
+measured on this machine's cores (claim_cpu.py). Additions to memory are counted from the graphs. Bytes and transactions
+come from Nsight Compute; if it cannot read the counters, the run says so. Parts of it: --parts. Writes OUT/claims.md and
+OUT/claims-*.json; a part that is not run is read from there, so that a run can be split. Uses the standard library only,
+but the programs that it starts need torch and torch_geometric in this interpreter."""
 
 import argparse
 import json
@@ -37,10 +40,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--graphs", required=True, help="folder of the graphs, NAME.bin")
     parser.add_argument("--names", default=",".join(claim_table.GRAPHS), help="graphs to measure on")
-    parser.add_argument("--bench", required=True, help="vicinal_bench_cuda")
-    parser.add_argument("--backend", required=True, help="libvicinal_cuda.so")
+    parser.add_argument("--bundle", required=True, help="folder with bin/ and lib/")
+    parser.add_argument("--parts", default="kernels,models,pool,cpu", help="which of these to measure")
     parser.add_argument("--out", required=True, help="folder for the results")
-    parser.add_argument("--models", help="results of bench/cuda/models.py on the same machine, if there are any")
     parser.add_argument("--budget-ms", type=float, default=10, help="device time of one timing")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds; status 3 when something was left over")
     parser.add_argument("--profile-seconds", type=float, default=60, help="of the above, for Nsight Compute; 0: without")
@@ -53,6 +55,7 @@ class Measuring:
         self.names = options.names.split(",")
         self.end = time.monotonic() + options.stop_after
         self.finished = True
+        self.parts = options.parts.split(",")
 
     def left(self):
         return self.end - time.monotonic()
@@ -62,19 +65,73 @@ class Measuring:
 
     def command(self, graphs, widths, flags):
         files = [f"{self.path(graph)}:{','.join(map(str, widths))}" for graph in graphs]
-        return [self.options.bench, f"--backend={self.options.backend}", *flags, *files]
+        return [self.program("vicinal_bench_cuda"), f"--backend={self.options.bundle}/lib/libvicinal_cuda.so", *flags, *files]
+
+    def program(self, name):
+        return os.path.join(self.options.bundle, "bin", name)
+
+    def file(self, name):
+        return os.path.join(self.options.out, f"claims-{name}.json")
+
+    def read(self, name):
+        """What a part wrote, in this run or an earlier one; {} if it is not there."""
+        if not os.path.exists(self.file(name)):
+            return {}
+        with open(self.file(name), encoding="utf-8") as file:
+            return json.load(file)
+
+    def start(self, name, script, *arguments):
+        """Runs one of the other scripts; its results are in file(name)."""
+        if self.left() <= 5:
+            self.finished = False
+            return
+        command = [sys.executable, "-u", os.path.join(ROOT, "bench", "cuda", script), *arguments, "--json", self.file(name)]
+        begin = time.monotonic()
+        status = subprocess.run(command, check=False).returncode
+        print(f"{name}: {time.monotonic() - begin:.1f} s" + (f", status {status}" if status else ""), flush=True)
+        self.finished = self.finished and status == 0
+
+    def models(self):
+        """Cells of whole models, with their device."""
+        cells = []
+        for number, (device, graphs, models) in enumerate(claim_table.MODEL_RUNS):
+            names = [graph for graph in graphs if graph in self.names]
+            if names and "models" in self.parts:
+                self.start(f"models-{number}", "models.py", "--graphs", self.options.graphs, "--names", ",".join(names),
+                           "--models", ",".join(models), "--worker", self.program("vicinal_bench_worker"), "--device", device,
+                           "--rounds", "3", "--stop-after", str(self.left()))
+            cells += [{**cell, "device": device} for cell in self.read(f"models-{number}").get("cells", [])]
+        return cells
+
+    def pool(self):
+        study = next(one for one in claim_table.STUDIES if one.name == "maxima")
+        names = [graph for graph in study.graphs if graph in self.names]
+        if names and "pool" in self.parts:
+            self.start("pool", "claim_pool.py", "--graphs", self.options.graphs, "--names", ",".join(names),
+                       "--widths", ",".join(map(str, study.widths)))
+        return self.read("pool").get("cells", [])
+
+    def cpu(self):
+        if claim_table.CPU_GRAPH in self.names and "cpu" in self.parts:
+            self.start("cpu", "claim_cpu.py", "--graph", self.path(claim_table.CPU_GRAPH), "--worker",
+                       self.program("vicinal_bench_worker"), "--width", str(claim_table.CPU_WIDTH), "--scaling-width",
+                       str(claim_table.CPU_SCALING_WIDTH), "--stop-after", str(self.left()))
+        return self.read("cpu").get("cells", [])
 
     def studies(self):
         """The results of all runs, including the partial results of a run that was cut short."""
         documents = []
         reserve = self.options.profile_seconds if self.profiler() else 0.0
-        for study in claim_table.STUDIES:
+        for number, study in enumerate(claim_table.STUDIES):
             graphs = [graph for graph in study.graphs if graph in self.names]
             seconds = self.left() - reserve
+            if "kernels" not in self.parts:
+                documents += [document for document in [self.read(str(number))] if document]
+                continue
             if not graphs or seconds <= 5:
                 self.finished = self.finished and not graphs
                 continue
-            path = os.path.join(self.options.out, f"claims-{len(documents)}.json")
+            path = self.file(str(number))
             flags = [*study.flags, f"--json={path}", f"--budget_ms={self.options.budget_ms}", f"--stop_after={seconds}"]
             begin = time.monotonic()
             status = subprocess.run(self.command(graphs, study.widths, flags), stdout=subprocess.DEVNULL, check=False).returncode
@@ -140,13 +197,12 @@ def main():
     os.makedirs(options.out, exist_ok=True)
     measuring = Measuring(options)
     documents = measuring.studies()
-    cells = claim_cells.Cells(documents)
+    models = measuring.models()
+    cells = claim_cells.Cells(documents, models, measuring.cpu(), measuring.pool())
     device = documents[0]["device"] if documents else "nothing was measured"
     text = f"{device}\n\n{claim_table.table(cells)}\n{claim_table.count_table(measuring.counts())}\n"
-    if options.models and os.path.exists(options.models):
-        with open(options.models, encoding="utf-8") as file:
-            text += claim_table.models_line(json.load(file)["cells"])
-    text += measuring.profiles() + claim_table.details(cells)
+    text += claim_table.models_line(models)
+    text += (measuring.profiles() if "kernels" in measuring.parts else "") + claim_table.details(cells)
     if not measuring.finished:
         text += "\nThe time was up before all was measured.\n"
     print(text)

@@ -136,8 +136,7 @@ run_claims() {
     "$bundle/bin/vicinal_bench_graphs" "$work" amazon0505-ord mann-a81 rand-100K-out || return 1
   fi
   limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$python" -u "$here/bench/cuda/claims.py" --graphs "$work" \
-    --names "$names" --bench "$bundle/bin/vicinal_bench_cuda" --backend "$bundle/lib/libvicinal_cuda.so" --out "$out" \
-    --models "$out/models.json" --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
+    --names "$names" --bundle "$bundle" --out "$out" --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
 }
 
 run_server() {

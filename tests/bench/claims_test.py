@@ -133,6 +133,49 @@ class ClaimsTest(unittest.TestCase):
         self.assertIn("times PyTorch Geometric: cora 18.7\n", claim_table.models_line(some))
         self.assertEqual(claim_table.models_line([{"graph": "cora", "model": "gat"}]), "")
 
+    def test_whole_models_are_held_against_the_form_of_the_paper(self):
+        timing = {"median_us": 100.0, "p10_us": 90.0, "p90_us": 110.0}
+        peers = {"edge_index": {**timing, "median_us": 5000.0, "us": 5000.0}, "CSR": {**timing, "median_us": 300.0, "us": 300.0}}
+        models = [{"graph": "molecules", "model": "gcn", "device": "cuda:0", "ours": timing, "peers": peers,
+                   "best_peer": "CSR", "ratio": 3.0}]
+        found = claim_cells.Cells([], models)
+        for text, value in (("GCN over PyG, graphs of type II", 50.0), ("GCN over PyG's fastest form, graphs of type II", 3.0)):
+            one = claim(text)
+            figure, holds = claim_table.outcome(one, claim_table.ratios(one, found))
+            self.assertAlmostEqual(figure, value)
+            self.assertEqual(holds, None if one.at_least is None else True)
+        self.assertIn("molecules model: 50.00", claim_table.details(found))
+        self.assertEqual(found.model("cpu", "molecules", "gcn"), (None, None))
+
+    def test_a_form_that_was_dropped_counts_with_its_first_run(self):
+        timing = {"median_us": 100.0, "p10_us": 90.0, "p90_us": 110.0}
+        cell_of = {"graph": "g", "model": "gcn", "ours": timing, "best_peer": "CSR", "ratio": 1.0,
+                   "peers": {"edge_index": {"us": 900.0}, "CSR": {**timing, "us": 100.0}, "lost": {"failed": "no memory"}}}
+        found = claim_cells.Cells([], [cell_of])
+        self.assertEqual(found.model("cuda:0", "g", "gcn", "edge_index")[0].us, 900.0)
+        self.assertEqual(found.model("cuda:0", "g", "gcn", "lost"), (None, None))
+
+    def test_threads_and_settings_of_a_cpu(self):
+        timing = {"p10_us": 1.0, "p90_us": 1.0}
+        cpu = [{"what": what, "threads": threads, "width": width, "median_us": us, **timing}
+               for what, threads, width, us in (("neither", 16, 512, 300.0), ("both", 16, 512, 150.0), ("both", 16, 128, 50.0),
+                                                ("both", 1, 128, 600.0), ("torch", 1, 128, 900.0))]
+        found = claim_cells.Cells([], cpu=cpu)
+        for text, value in (("CPU: tiles and partitions", 2.0), ("CPU: 16 threads over one", 12.0), ("CPU: over MKL, one thread", 1.5)):
+            one = claim(text)
+            self.assertAlmostEqual(claim_table.ratios(one, found)[0].value, value)
+        self.assertEqual(claim_table.ratios(claim("CPU: tiles of features alone"), found), [])
+
+    def test_dual_mode_is_held_against_nothing_dense(self):
+        found = cells(cell("rmat5", "sum", 64, [run("partition_dual", 90.0, "theta=1001 parts=0 selective=1"),
+                                                run("partition_dual", 60.0, "theta=1001 parts=0 selective=0"),
+                                                run("partition_dual", 30.0, "theta=40 parts=0 selective=0")]))
+        for text, value in (("dual mode over selective alone, as published", 3.0), ("dual mode over selective alone, ours", 2.0)):
+            self.assertAlmostEqual(claim_table.ratios(claim(text), found)[0].value, value)
+
+    def test_figures_without_a_measurement_say_why(self):
+        self.assertIn("| 1.42 to 1.81 mean | - | not measured: GraphBLAST is not on the machine |", claim_table.table(cells()))
+
     def test_every_graph_and_study_is_known(self):
         for study in claim_table.STUDIES:
             self.assertLessEqual(set(study.graphs), set(claim_table.GRAPHS))
