@@ -232,6 +232,13 @@ void RunConfigs(Machine& machine, Report& report, const Case& c) {
     if (kernel->kernel().name() == "row_cache") {
       for (const KernelConfig& config : {KernelConfig{{0, 1}}, KernelConfig{{8, 0}}}) configs.push_back(config);
     }
+    // Selective as published, some tiles, whole blocks of a partition, all and nothing dense.
+    if (kernel->kernel().name() == "partition_dual") {
+      for (const KernelConfig& config : {KernelConfig{{20, 0, 1}}, KernelConfig{{20, 3, 0}}, KernelConfig{{5, 2, 0}},
+                                         KernelConfig{{1001, 0, 0}}, KernelConfig{{1001, 0, 1}}}) {
+        configs.push_back(config);
+      }
+    }
     if (kernel->kernel().name() == "neighbor_group_atomics") {
       for (const KernelConfig& config : {KernelConfig{{0, 0, 0, 1}}, KernelConfig{{16, 4, 1024}},
                                          KernelConfig{{32, 32, 1024, 1}}, KernelConfig{{7, 3, 96}}}) {
@@ -328,17 +335,27 @@ void ConfigCases(Machine& machine, Report& report, const std::vector<HostGraph>&
   }
 }
 
+// Weights of very different sizes, some of them too small for exact bfloat16 terms.
+HostGraph WideWeights(HostGraph graph) {
+  for (size_t e = 0; e < graph.value.size(); ++e) {
+    graph.value[e] = std::ldexp(graph.value[e], e % 31 == 7 ? -140 : static_cast<int>(e * 5 % 41) - 20);
+  }
+  return graph;
+}
+
 // What is not finite stays with its neighbours, does not vanish there, and numbers of very different sizes are added as
 // float32 adds them.
 void RangeCases(Machine& machine, Report& report, const std::vector<HostGraph>& zoo) {
   for (const HostGraph& graph : zoo) {
     std::vector<bool> read(graph.cols, false);
     for (const int32_t source : graph.col) read[source] = true;
+    const HostGraph wide = WideWeights(graph);
     for (int64_t width : {16, 40, 64}) {
       HostMatrix src = RandomMatrix(graph.cols, width, 10 + width);
       for (int64_t i = 0; i < graph.cols * width; ++i)
         src.values[i] = std::ldexp(src.values[i], static_cast<int>(i * 7 % 61) - 30);
       RunAll(machine, report, {graph, Reduce::kSum, false, src, {}, {}, 0.0f, {}, {}});
+      if (width == 40) RunConfigs(machine, report, {wide, Reduce::kSum, true, src, {}, {}, 0.0f, {}, {}});
       for (int64_t j = 0; j < graph.cols; ++j) {
         for (int64_t d = 0; d < width && !read[j]; ++d) {
           src.values[j * width + d] = d % 2 == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");

@@ -11,7 +11,7 @@ void AddLengthSortedRows(KernelRegistry& registry);
 void AddSourcePanels(KernelRegistry& registry, const GpuLimits& limits);
 void AddRowCache(KernelRegistry& registry);
 void AddNeighborGroup(KernelRegistry& registry, const GpuLimits& limits);
-void AddPartitionDual(KernelRegistry& registry, const GpuLimits& limits);
+void AddPartitionDual(KernelRegistry& registry, CudaDevice* device);
 void AddStagedRows(KernelRegistry& registry);
 void AddCusparse(KernelRegistry& registry);
 void AddNeighborGroupAtomics(KernelRegistry& registry, const GpuLimits& limits);
@@ -37,7 +37,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   AddRowCache(registry);
   // Published families and the vendor's library, used only if measured on a graph or forced.
   AddNeighborGroup(registry, limits);
-  AddPartitionDual(registry, limits);
+  AddPartitionDual(registry, device);
   AddStagedRows(registry);
   AddCusparse(registry);
   AddNeighborGroupAtomics(registry, limits);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/kernels/backend.h"
@@ -331,6 +332,28 @@ TEST_F(CudaKernelFactsTest, GroupsOfLargeBlocksHaveLayoutsOfTheirOwn) {
   EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 1024}}), "groups of 32, 256 a block");
   EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 5000}}), "groups of 32, 256 a block") << "no more than that";
   EXPECT_EQ(kernel.LayoutName(problem, {{32, 4, 512}}), "groups of 32, 128 a block");
+}
+
+// Every parameter changes the layout; orders differ where additions do, and that of the default is what it always was.
+TEST_F(CudaKernelFactsTest, PartitionDualTellsItsSettingsApart) {
+  AggregateProblem problem = AggregateProblemOf(testing::AggregateKey("sum", 64), 1000, 1000, 9000);
+  const AggregateKernel& kernel = Aggregate("partition_dual");
+  const std::vector<std::pair<KernelConfig, std::string>> names = {
+      {{}, "theta 80/1000, groups of 32, 8 a block"},
+      {{{40}}, "theta 40/1000, groups of 32, 8 a block"},
+      {{{40, 32}}, "theta 40/1000, 32 parts, groups of 32, 8 a block"},
+      {{{40, 0, 1}}, "theta 40/1000, rows"},
+      {{{5000, 5000, 7}}, "theta 1001/1000, 1024 parts, rows"}};
+  std::set<int64_t> orders;
+  for (const auto& [config, name] : names) {
+    EXPECT_EQ(kernel.LayoutName(problem, config), name);
+    orders.insert(kernel.ReductionOrder(problem, config));
+  }
+  EXPECT_EQ(orders.size(), names.size());
+  EXPECT_EQ(kernel.OrderParameters(problem, {}), (std::vector<int64_t>{80, 32, 8, 0}));
+  EXPECT_THAT(kernel.Candidates(problem), ::testing::ElementsAre(KernelConfig())) << "there is no device to measure on";
+  problem.weighted = true;
+  EXPECT_EQ(kernel.WhyUnsupported(problem), "");
 }
 
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.

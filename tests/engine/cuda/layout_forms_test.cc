@@ -103,26 +103,30 @@ TEST_F(LayoutFormsTest, ListsOfWork) {
 }
 
 TEST_F(LayoutFormsTest, EdgeBlocks) {
-  const HostCsr graph = CommunityGraph(900, 500);
-  const CsrView view = graph.view();
-  const auto groups = NeighborGroupLayout::Upload({}, *device_);
-  const HostEdgeBlocks blocks =
-      BuildEdgeBlocks(view, CutParts({}, 900, kStripRows), CutParts({}, 900, kTileColumns), 40, pool_);
-  ASSERT_FALSE(blocks.tile_column.empty());
-  const auto flat = [&](const HostEdgeBlocks& host) {
-    return MemoryInput((*EdgeBlocksLayout::Upload(host, *groups, *device_))->Flatten());
-  };
-  const MemoryInput whole = flat(blocks);
-  EXPECT_EQ(whole.arrays.at("masks"), Bytes(blocks.masks));
-  EXPECT_EQ(whole.arrays.at("rest_col"), Bytes(blocks.rest_col));
-  const Reader read = [&](const MemoryInput& input) -> StatusOr<MemoryInput> {
-    VICINAL_ASSIGN_OR_RETURN(const HostEdgeBlocks again, ReadEdgeBlocks(input, view, 40));
-    return flat(again);
-  };
-  const auto again = read(whole);
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(again->arrays == whole.arrays);
-  EXPECT_GT(Tamper(whole, read), 150);
+  for (const bool weighted : {false, true}) {
+    HostCsr graph = CommunityGraph(900, 500);
+    if (weighted) graph.value.assign(graph.col.size(), 0.5f);
+    const CsrView view = graph.view();
+    const auto groups = NeighborGroupLayout::Upload({}, *device_);
+    const HostEdgeBlocks blocks = BuildEdgeBlocks(view, EdgeBlockRule(view, {}, 0, 40), pool_);
+    ASSERT_FALSE(blocks.tile_column.empty());
+    const auto flat = [&](const HostEdgeBlocks& host) {
+      return MemoryInput((*EdgeBlocksLayout::Upload(host, *groups, *device_))->Flatten());
+    };
+    const MemoryInput whole = flat(blocks);
+    EXPECT_EQ(whole.arrays.at("masks"), Bytes(blocks.masks));
+    EXPECT_EQ(whole.arrays.at("values"), Bytes(blocks.values));
+    EXPECT_EQ(blocks.values.empty(), !weighted);
+    EXPECT_EQ(whole.arrays.at("rest_col"), Bytes(blocks.rest_col));
+    const Reader read = [&](const MemoryInput& input) -> StatusOr<MemoryInput> {
+      VICINAL_ASSIGN_OR_RETURN(const HostEdgeBlocks again, ReadEdgeBlocks(input, view, 40));
+      return flat(again);
+    };
+    const auto again = read(whole);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->arrays == whole.arrays);
+    EXPECT_GT(Tamper(whole, read), 120);
+  }
 }
 
 TEST_F(LayoutFormsTest, StagedEdges) {

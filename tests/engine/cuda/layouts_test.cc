@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "engine/cuda/published/groups/neighbor_group_layout.h"
@@ -110,44 +112,139 @@ TEST(CutPartsTest, RespectsBlocksAndSizes) {
   }
 }
 
-TEST(EdgeBlocksTest, EveryEdgeIsInAMaskOrInTheRest) {
-  for (const int64_t least : {1, 40, 1'000'000}) {
-    const HostCsr graph = Skewed(1'000, 700, 3);
-    const CsrView view = graph.view();
-    ThreadPool one(1), two(2);
-    const auto row_parts = CutParts({}, 1'000, kStripRows), column_parts = CutParts({}, 700, kTileColumns);
-    const HostEdgeBlocks made = BuildEdgeBlocks(view, row_parts, column_parts, least, two);
-    const HostEdgeBlocks alone = BuildEdgeBlocks(view, row_parts, column_parts, least, one);
-    EXPECT_EQ(made.masks, alone.masks);
-    EXPECT_EQ(made.rest_col, alone.rest_col);
-    std::vector<std::vector<int32_t>> rows(1'000);
-    for (int64_t row = 0; row < 1'000; ++row) {
-      rows[row].assign(made.rest_col.begin() + made.rest_row_ptr[row],
-                       made.rest_col.begin() + made.rest_row_ptr[row + 1]);
-      EXPECT_TRUE(std::is_sorted(rows[row].begin(), rows[row].end()));
-    }
-    int32_t most = 1 << 30;
-    for (const RowStrip& strip : made.strips) {
-      EXPECT_LE(strip.tiles, most) << "heavy ones first";
-      most = strip.tiles;
-      for (int64_t tile = strip.first_tile; tile < strip.first_tile + strip.tiles; ++tile) {
-        int64_t edges = 0;
-        for (int r = 0; r < kStripRows; ++r) {
-          for (uint64_t mask = made.masks[tile * kStripRows + r]; mask != 0; mask &= mask - 1, ++edges) {
-            ASSERT_LT(r, strip.rows);
-            rows[strip.row + r].push_back(made.tile_column[tile] + __builtin_ctzll(mask));
-          }
+TEST(PartBordersTest, PrefersTheBordersOfBlocks) {
+  EXPECT_EQ(PartBorders({}, 100, 4), (std::vector<int64_t>{0, 25, 50, 75, 100}));
+  EXPECT_EQ(PartBorders({}, 3, 8), (std::vector<int64_t>{0, 1, 2, 3}));
+  EXPECT_EQ(PartBorders({}, 0, 8), (std::vector<int64_t>{0}));
+  const std::vector<int64_t> blocks = {0, 20, 48, 90, 100};
+  EXPECT_EQ(PartBorders(blocks, 100, 4), (std::vector<int64_t>{0, 20, 48, 75, 100})) << "90 is too far from 75";
+  EXPECT_EQ(PartBorders(blocks, 100, 1), (std::vector<int64_t>{0, 100}));
+  EXPECT_EQ(PartBorders(blocks, 200, 2), (std::vector<int64_t>{0, 100, 200})) << "blocks of another graph";
+}
+
+TEST(CutEachTest, CutsEveryPartByItself) {
+  EXPECT_EQ(CutEach(std::vector<int64_t>{0, 10, 74, 139}, 64), (std::vector<int64_t>{0, 10, 74, 106, 139}));
+  EXPECT_EQ(EvenBorders(130, 64), (std::vector<int64_t>{0, 64, 128, 130}));
+  EXPECT_EQ(EvenBorders(0, 64), (std::vector<int64_t>{0}));
+}
+
+TEST(ExactInTermsTest, OnlyTheSmallestAndTheInfiniteAreNot) {
+  for (const float x : {0.0f, -0.0f, 1.0f, -3.1415927f, 0x1.fffffep127f, 0x1.fffffep-100f, 0x1p-133f}) {
+    EXPECT_TRUE(ExactInTerms(x)) << x;
+  }
+  for (const float x : {INFINITY, -INFINITY, NAN, 0x1p-149f, 0x1.fffffep-126f}) EXPECT_FALSE(ExactInTerms(x)) << x;
+}
+
+// (column, weight) of every edge of each row, from masks and rest; weight 1 without weights. Checks the tiles' shape.
+using Entries = std::vector<std::pair<int32_t, float>>;
+std::vector<Entries> EntriesOf(const MaskedTiles& tiles, const TileRule& rule) {
+  std::vector<Entries> rows(tiles.rest_row_ptr.size() - 1);
+  for (size_t strip = 0; strip + 1 < rule.strips.size(); ++strip) {
+    for (int64_t tile = tiles.first_tile[strip]; tile < tiles.first_tile[strip + 1]; ++tile) {
+      const auto column = std::find(rule.columns.begin(), rule.columns.end(), tiles.tile_column[tile]);
+      EXPECT_NE(column, rule.columns.end());
+      for (int64_t r = 0; r < kTileRows; ++r) {
+        int64_t value = tiles.values.empty() ? 0 : tiles.first_value[tile] + tiles.row_offsets[tile * kTileRows + r];
+        for (uint64_t mask = tiles.masks[tile * kTileRows + r]; mask != 0; mask &= mask - 1) {
+          const int bit = __builtin_ctzll(mask);
+          EXPECT_LT(rule.strips[strip] + r, rule.strips[strip + 1]);
+          EXPECT_LT(tiles.tile_column[tile] + bit, column[1]);
+          rows[rule.strips[strip] + r].emplace_back(tiles.tile_column[tile] + bit,
+                                                    tiles.values.empty() ? 1.0f : tiles.values[value++]);
         }
-        EXPECT_GE(edges, least);
       }
     }
-    EXPECT_EQ(made.strips.empty(), least == 1'000'000);
-    for (int64_t row = 0; row < 1'000; ++row) {
-      std::sort(rows[row].begin(), rows[row].end());
-      ASSERT_EQ(rows[row], std::vector<int32_t>(graph.col.begin() + graph.row_ptr[row],
-                                                graph.col.begin() + graph.row_ptr[row + 1]));
+  }
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (int64_t e = tiles.rest_row_ptr[row]; e < tiles.rest_row_ptr[row + 1]; ++e) {
+      rows[row].emplace_back(tiles.rest_col[e], tiles.rest_value.empty() ? 1.0f : tiles.rest_value[e]);
+    }
+    std::sort(rows[row].begin(), rows[row].end());
+  }
+  return rows;
+}
+
+std::vector<Entries> EntriesOf(const HostCsr& graph) {
+  std::vector<Entries> rows(graph.rows());
+  for (int64_t row = 0; row < graph.rows(); ++row) {
+    for (int64_t e = graph.row_ptr[row]; e < graph.row_ptr[row + 1]; ++e) {
+      rows[row].emplace_back(graph.col[e], graph.value.empty() ? 1.0f : graph.value[e]);
+    }
+    std::sort(rows[row].begin(), rows[row].end());
+  }
+  return rows;
+}
+
+TEST(MaskedTilesTest, EveryEdgeIsInAMaskOrInTheRest) {
+  HostCsr graph = Skewed(1'000, 700, 3);
+  ThreadPool one(1), two(2);
+  for (const bool weighted : {false, true}) {
+    // One weight in 50 is too small for a mask.
+    for (int64_t e = 0; e < graph.row_ptr.back() && weighted; ++e) {
+      graph.value.push_back(e % 50 == 7 ? 0x1.8p-149f : static_cast<float>(e) / 7.0f);
+    }
+    for (const int64_t parts : {0, 5}) {
+      for (const int64_t least : {1, 40, 1'000'000}) {
+        const TileRule rule = EdgeBlockRule(graph.view(), {}, parts, least);
+        const MaskedTiles made = FindMaskedTiles(graph.view(), rule, two);
+        const MaskedTiles alone = FindMaskedTiles(graph.view(), rule, one);
+        EXPECT_EQ(made.masks, alone.masks);
+        EXPECT_EQ(made.values, alone.values);
+        EXPECT_EQ(made.rest_col, alone.rest_col);
+        EXPECT_EQ(made.tile_column.empty(), least == 1'000'000);
+        EXPECT_EQ(EntriesOf(made, rule), EntriesOf(graph));
+        for (const float value : made.values) ASSERT_TRUE(ExactInTerms(value));
+      }
     }
   }
+}
+
+TEST(MaskedTilesTest, TilesHaveTheEdgesThatTheRuleAsksFor) {
+  const HostCsr graph = Skewed(1'000, 700, 3);
+  ThreadPool pool(2);
+  const TileRule rule = EdgeBlockRule(graph.view(), {}, 0, 40);
+  const MaskedTiles made = FindMaskedTiles(graph.view(), rule, pool);
+  EXPECT_FALSE(made.tile_column.empty());
+  for (size_t tile = 0; tile < made.tile_column.size(); ++tile) {
+    int edges = 0;
+    for (int r = 0; r < kTileRows; ++r) edges += __builtin_popcountll(made.masks[tile * kTileRows + r]);
+    EXPECT_GE(edges, 40);
+  }
+}
+
+// Two blocks of 300 nodes, one of them complete, the other empty but for one edge: all tiles of the complete one.
+TEST(MaskedTilesTest, WholeBlocksAreDenseOrNot) {
+  HostCsr graph;
+  graph.cols = 600;
+  for (int64_t row = 0; row < 600; ++row) {
+    for (int32_t source = 0; source < 300 && row < 300; ++source) graph.col.push_back(source);
+    if (row == 100) graph.col.push_back(550);
+    if (row == 599) graph.col.insert(graph.col.end(), {0, 599});
+    graph.row_ptr.push_back(static_cast<int64_t>(graph.col.size()));
+  }
+  ThreadPool pool(2);
+  const std::vector<int64_t> blocks = {0, 290, 300, 600};
+  const TileRule rule = EdgeBlockRule(graph.view(), blocks, 2, 100);
+  EXPECT_EQ(rule.row_blocks, (std::vector<int64_t>{0, 300, 600}));
+  const MaskedTiles made = FindMaskedTiles(graph.view(), rule, pool);
+  EXPECT_EQ(made.tile_column.size(), 3u * 5u) << "300 rows are three strips, 300 columns five";
+  EXPECT_EQ(made.rest_col, (std::vector<int32_t>{550, 0, 599}));
+}
+
+TEST(EdgeBlocksTest, HeavyStripsFirstAndNoneWithoutTiles) {
+  const HostCsr graph = Skewed(1'000, 700, 3);
+  ThreadPool pool(2);
+  const TileRule rule = EdgeBlockRule(graph.view(), {}, 0, 60);
+  const HostEdgeBlocks made = BuildEdgeBlocks(graph.view(), rule, pool);
+  int32_t most = 1 << 30;
+  int64_t tiles = 0;
+  for (const RowStrip& strip : made.strips) {
+    EXPECT_GT(strip.tiles, 0);
+    EXPECT_LE(strip.tiles, most);
+    most = strip.tiles;
+    tiles += strip.tiles;
+  }
+  EXPECT_EQ(tiles, static_cast<int64_t>(made.tile_column.size()));
 }
 
 }  // namespace

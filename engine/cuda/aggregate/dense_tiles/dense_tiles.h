@@ -19,13 +19,11 @@
 #include "engine/base/status.h"
 #include "engine/cuda/aggregate/rows/row_work.h"
 #include "engine/cuda/common/launch.h"
+#include "engine/cuda/common/masked_tiles.h"
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
-
-inline constexpr int kTileRows = 128;
-inline constexpr int kTileCols = 64;
 
 // Dense tiles [first, first + count) of a block of kTileRows rows: the work of one thread block. `sums` is the index of
 // its partial sums.

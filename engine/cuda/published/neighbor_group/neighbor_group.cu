@@ -23,6 +23,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "engine/cuda/published/groups/finished_row.cuh"
 #include "engine/cuda/published/groups/neighbor_groups.cuh"
 #include "engine/cuda/published/neighbor_group/neighbor_group.h"
 
@@ -41,21 +42,16 @@ __device__ inline void Merge(GroupSums<kVec, kPacks>& sums, const GroupSums<kVec
   }
 }
 
-// The result of one element of a row: adds the carried sum, then mean, self term and epilogue.
 template <bool kExtreme>
 __device__ inline float Finished(const GroupParams& params, int64_t row, int64_t col, int64_t edges, float x) {
   if (kExtreme) x = edges == 0 ? 0.0f : params.source.sign * x;
-  if (params.out.carried.data != nullptr) x += params.out.carried.data[row * params.out.carried.stride + col];
-  if (params.out.reduce == Reduce::kMean && edges > 0) x = __fdiv_rn(x, static_cast<float>(edges));
-  if (params.out.self_scale != 0.0f)
-    x = fmaf(params.out.self_scale, params.source.rows.data[row * params.source.rows.stride + col], x);
-  return ApplyEpilogue(params.out.epilogue, x, row, col);
+  const RowEnd end = {params.out.carried, params.out.reduce, params.out.self_scale, params.out.epilogue,
+                      params.source.rows};
+  return FinishedRow(end, row, col, edges, x);
 }
 
 __device__ inline int64_t DegreeOf(const GroupParams& params, int64_t row) {
-  const int64_t* ptr =
-      params.out.carried.degree_ptr != nullptr ? params.out.carried.degree_ptr : params.work.adjacency.row_ptr;
-  return __ldg(ptr + row + 1) - __ldg(ptr + row);
+  return WholeDegree(params.out.carried, params.work.adjacency.row_ptr, row);
 }
 
 template <int kVec, int kPacks, bool kExtreme>

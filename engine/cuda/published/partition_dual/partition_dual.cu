@@ -9,13 +9,16 @@
 // it is added to float32 registers after every tile of 64 columns, and within a tile the small terms come first.
 // A thread block takes a strip of 128 rows and up to 64 columns of the features, and processes the strip's dense tiles
 // with three stages of features in flight. A tile's mask has one 64-bit word per row, which lanes expand into fragments
-// in registers. Selective mode is neighbor_group over the edges outside dense blocks; it also finishes the rows.
+// in registers. Weights of edges are in the order of the mask's bits; each lane loads those of its fragments, and
+// splits them into three terms, too: nine products per pair, all exact, the smallest ones first. Selective mode is
+// neighbor_group over the edges outside dense blocks or, for comparison, the published kernel
+// (detail/selective_rows.cu); it also finishes the rows.
 //
 // 0 x infinity is not 0: if any feature is not finite, the dense tiles are summed edge by edge from their masks
-// instead. Deterministic. Supports sums and means with weights of 1 or per source. Order of evaluation: tile by tile,
-// then the remaining edges. Traffic per dense tile: 24 KiB of features and 1 KiB of mask at 64 columns, whatever its
-// edges. In addition, the split features (6 bytes per element, written once) and the sums of full mode (8 bytes per
-// element, written and read).
+// instead; with weights also if any feature is too small for its three terms. Deterministic. Supports sums and means.
+// Order of evaluation: tile by tile, then the remaining edges. Traffic per dense tile: 24 KiB of features and 1 KiB of
+// mask at 64 columns, whatever its edges, and with weights 4 bytes per edge and 264 per tile. In addition, the split
+// features (6 bytes per element, written once) and the sums of full mode (8 bytes per element, written and read).
 #include <algorithm>
 #include <cstdint>
 
@@ -24,6 +27,7 @@
 #include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/mask_pair.cuh"
 #include "engine/cuda/published/neighbor_group/neighbor_group.h"
+#include "engine/cuda/published/partition_dual/detail/selective_rows.h"
 #include "engine/cuda/published/partition_dual/partition_dual.h"
 
 namespace vicinal::cuda {
@@ -32,7 +36,7 @@ namespace {
 constexpr int kTerms = 3, kStages = 3;
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-static_assert(kStripRows == 16 * kWarps && kTileColumns == 64);
+static_assert(kTileRows == 16 * kWarps && kTileCols == 64);
 
 struct Params {
   EdgeBlocks blocks;
@@ -41,7 +45,7 @@ struct Params {
   uint16_t* terms;  // [kTerms, S, stride]: bfloat16
   float* sums;      // [R, stride]
   int64_t stride;
-  int* not_finite;  // 1 if any feature is not finite
+  int* unfit;  // 1 if any feature is not finite or, with weights, not the sum of its terms
 };
 
 __device__ inline uint32_t UpperHalf(float x) { return __float_as_uint(x) >> 16; }
@@ -58,18 +62,20 @@ __global__ void __launch_bounds__(kThreads) SplitSource(const __grid_constant__ 
   const int64_t row = pair / per_row, col = 2 * (pair % per_row);
   if (row >= params.src.rows) return;
   uint32_t words[kTerms] = {};
-  bool finite = true;
+  bool fit = true;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     float x = col + i < params.src.cols ? SourceValue(params, row, col + i) : 0.0f;
-    finite = finite && isfinite(x);
+    fit = fit && isfinite(x);
 #pragma unroll
     for (int term = 0; term < kTerms; ++term) {
       words[term] |= UpperHalf(x) << (16 * i);
       x -= CutOff(x);
     }
+    // What is left is below any sum's last bit, unless a large weight multiplies it.
+    if (params.blocks.values != nullptr) fit = fit && x == 0.0f;
   }
-  if (!finite) *params.not_finite = 1;
+  if (!fit) *params.unfit = 1;
 #pragma unroll
   for (int term = 0; term < kTerms; ++term) {
     uint16_t* out = params.terms + (term * params.src.rows + row) * params.stride + col;
@@ -109,13 +115,13 @@ template <int kGroups>
 struct Stage {
   static constexpr int kColumns = 8 * kGroups;
   static constexpr int kPadded = kColumns + 8;  // 16 bytes more, so that eight rows use different banks
-  uint16_t term[kTerms][kTileColumns][kPadded];
+  uint16_t term[kTerms][kTileCols][kPadded];
 
   __device__ void Load(const Params& params, int64_t source, int64_t column) {
-    constexpr int kPieces = kTerms * kTileColumns * kGroups;
+    constexpr int kPieces = kTerms * kTileCols * kGroups;
 #pragma unroll
     for (int piece = threadIdx.x; piece < kPieces; piece += kThreads) {
-      const int group = piece % kGroups, row = piece / kGroups % kTileColumns, t = piece / kGroups / kTileColumns;
+      const int group = piece % kGroups, row = piece / kGroups % kTileCols, t = piece / kGroups / kTileCols;
       const bool inside = source + row < params.src.rows;
       const int64_t at = (t * params.src.rows + (inside ? source + row : 0)) * params.stride + column + 8 * group;
       CopyAsync<16>(&term[t][row][8 * group], params.terms + at, inside ? 16 : 0);
@@ -123,29 +129,87 @@ struct Stage {
   }
 };
 
-// Adds the features in `stage` that a tile's mask selects to `total`, for the rows of this warp.
-template <int kGroups>
-__device__ inline void AddTile(const Stage<kGroups>& stage, uint64_t upper, uint64_t lower,
-                               float (&total)[kGroups][4]) {
-  constexpr int kSteps = kTileColumns / 16;
-  const int lane = threadIdx.x % 32;
-  uint32_t a[kSteps][4];
+constexpr int kSteps = kTileCols / 16;
+
+// This lane's part of the fragments A of a tile, for the 16 rows of its warp: a mask of 0 and 1.
+struct MaskFragments {
+  static constexpr int kTerms = 1;
+  uint32_t a[kTerms][kSteps][4];
+
+  __device__ void Expand(const Params&, int64_t, int, uint64_t upper, uint64_t lower) {
 #pragma unroll
-  for (int step = 0; step < kSteps; ++step) ExpandMask(upper, lower, step, a[step]);
-  float sum[kGroups][4] = {};
-#pragma unroll
-  for (int term = kTerms - 1; term >= 0; --term) {
+    for (int step = 0; step < kSteps; ++step) ExpandMask(upper, lower, step, a[0][step]);
+  }
+};
+
+// The same with weights, as three terms.
+struct ValueFragments {
+  static constexpr int kTerms = 3;
+  uint32_t a[kTerms][kSteps][4];
+
+  __device__ void Expand(const Params& params, int64_t tile, int row, uint64_t upper, uint64_t lower) {
+    const float* values = params.blocks.values + __ldg(params.blocks.first_value + tile);
+    const uint16_t* offsets = params.blocks.row_offsets + tile * kTileRows + row;
+    ExpandRow(values + __ldg(offsets), upper, 0);
+    ExpandRow(values + __ldg(offsets + 8), lower, 1);
+  }
+
+ private:
+  // Words `half` and `half` + 2 of each step.
+  __device__ void ExpandRow(const float* values, uint64_t mask, int half) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
 #pragma unroll
-      for (int group = 0; group < kGroups; group += 2) {
-        uint32_t b[4];
-        LoadTransposed(&stage.term[term][16 * step + lane % 16][8 * group + lane / 16 * 8], b);
-        MultiplyAdd(sum[group], a[step], b[0], b[1]);
-        MultiplyAdd(sum[group + 1], a[step], b[2], b[3]);
+      for (int right = 0; right < 2; ++right) {
+        const int bit = 16 * step + 8 * right + 2 * (threadIdx.x % 4);
+        float x = ValueAt(values, mask, bit), y = ValueAt(values, mask, bit + 1);
+#pragma unroll
+        for (int term = 0; term < kTerms; ++term) {
+          a[term][step][half + 2 * right] = UpperHalf(x) | (__float_as_uint(y) & 0xffff0000u);
+          x -= CutOff(x), y -= CutOff(y);
+        }
       }
     }
   }
+  // The weight of a row's edge from column `bit` of the tile; 0 without an edge.
+  __device__ static float ValueAt(const float* values, uint64_t mask, int bit) {
+    if ((mask >> bit & 1) == 0) return 0.0f;
+    return __ldg(values + __popcll(mask & ((uint64_t{1} << bit) - 1)));
+  }
+};
+
+// Multiplies a term of the features with terms [kFirst, kLast] of A, in descending order.
+template <int kFirst, int kLast, int kGroups, class Fragments>
+__device__ inline void AddTerm(const Stage<kGroups>& stage, int term, const Fragments& fragments,
+                               float (&sum)[kGroups][4]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+#pragma unroll
+    for (int group = 0; group < kGroups; group += 2) {
+      uint32_t b[4];
+      LoadTransposed(&stage.term[term][16 * step + lane % 16][8 * group + lane / 16 * 8], b);
+#pragma unroll
+      for (int t = kLast; t >= kFirst; --t) {
+        MultiplyAdd(sum[group], fragments.a[t][step], b[0], b[1]);
+        MultiplyAdd(sum[group + 1], fragments.a[t][step], b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Adds a tile's products to `total`. The largest products, those of the first terms of both, come last: the accumulator
+// truncates.
+template <int kGroups, class Fragments>
+__device__ inline void AddTile(const Stage<kGroups>& stage, const Fragments& fragments, float (&total)[kGroups][4]) {
+  float sum[kGroups][4] = {};
+  AddTerm<0, Fragments::kTerms - 1>(stage, 2, fragments, sum);
+  AddTerm<0, Fragments::kTerms - 1>(stage, 1, fragments, sum);
+  if constexpr (Fragments::kTerms == 3) {
+    AddTerm<2, 2>(stage, 0, fragments, sum);
+    AddTerm<1, 1>(stage, 0, fragments, sum);
+  }
+  AddTerm<0, 0>(stage, 0, fragments, sum);
 #pragma unroll
   for (int group = 0; group < kGroups; ++group) {
 #pragma unroll
@@ -159,12 +223,17 @@ __device__ void AddEdges(const Params& params, const RowStrip& strip, int64_t co
   for (int row = threadIdx.x / 32; row < strip.rows; row += kWarps) {
     for (int c = lane; c < columns; c += 32) {
       float total = 0.0f;
-      for (int tile = 0; tile < strip.tiles; ++tile) {
-        uint64_t mask = params.blocks.masks[(strip.first_tile + tile) * kStripRows + row];
-        const int32_t first = params.blocks.tile_column[strip.first_tile + tile];
+      for (int64_t tile = strip.first_tile; tile < strip.first_tile + strip.tiles; ++tile) {
+        uint64_t mask = params.blocks.masks[tile * kTileRows + row];
+        const int32_t first = params.blocks.tile_column[tile];
+        const float* value = params.blocks.values == nullptr ? nullptr
+                                                             : params.blocks.values + params.blocks.first_value[tile] +
+                                                                   params.blocks.row_offsets[tile * kTileRows + row];
         float sum = 0.0f;
         for (; mask != 0; mask &= mask - 1) {
-          if (column + c < params.src.cols) sum += SourceValue(params, first + __ffsll(mask) - 1, column + c);
+          const float weight = value == nullptr ? 1.0f : *value++;
+          if (column + c >= params.src.cols) continue;
+          sum = fmaf(weight, SourceValue(params, first + __ffsll(mask) - 1, column + c), sum);
         }
         total += sum;
       }
@@ -173,19 +242,19 @@ __device__ void AddEdges(const Params& params, const RowStrip& strip, int64_t co
   }
 }
 
-template <int kGroups>
+template <int kGroups, class Fragments>
 __device__ inline void SumStrip(const Params& params) {
   extern __shared__ uint4 shared[];
   Stage<kGroups>* stages = reinterpret_cast<Stage<kGroups>*>(shared);
   const RowStrip strip = params.blocks.strips[blockIdx.x];
   const int64_t column = int64_t{blockIdx.y} * Stage<kGroups>::kColumns;
-  if (*params.not_finite != 0) {
+  if (*params.unfit != 0) {
     AddEdges(params, strip, column, Stage<kGroups>::kColumns);
     return;
   }
   const int32_t* tile_column = params.blocks.tile_column + strip.first_tile;
   const int lane = threadIdx.x % 32, upper_row = threadIdx.x / 32 * 16 + lane / 4;
-  const uint64_t* masks = params.blocks.masks + strip.first_tile * kStripRows + upper_row;
+  const uint64_t* masks = params.blocks.masks + strip.first_tile * kTileRows + upper_row;
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) {
     if (s < strip.tiles) stages[s].Load(params, __ldg(tile_column + s), column);
@@ -201,11 +270,13 @@ __device__ inline void SumStrip(const Params& params) {
     CommitCopies();
     const uint64_t this_upper = upper, this_lower = lower;
     if (tile + 1 < strip.tiles) {
-      masks += kStripRows;
+      masks += kTileRows;
       upper = __ldg(masks);
       lower = __ldg(masks + 8);
     }
-    AddTile<kGroups>(stages[tile % kStages], this_upper, this_lower, total);
+    Fragments fragments;
+    fragments.Expand(params, strip.first_tile + tile, upper_row, this_upper, this_lower);
+    AddTile(stages[tile % kStages], fragments, total);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -219,24 +290,31 @@ __device__ inline void SumStrip(const Params& params) {
   }
 }
 
-template <int kGroups>
+template <int kGroups, class Fragments>
 __global__ void __launch_bounds__(kThreads, 2) FullMode(const __grid_constant__ Params params) {
-  if constexpr (kCompiledFor >= kAsyncCopies) SumStrip<kGroups>(params);
+  if constexpr (kCompiledFor >= kAsyncCopies) SumStrip<kGroups, Fragments>(params);
 }
 
 // Columns of the features per thread block. Rows of scratch are padded to a multiple of it.
 int ColumnsFor(int64_t width) { return width <= 16 ? 16 : width <= 32 ? 32 : 64; }
 int64_t StrideFor(int64_t width) { return RoundUp(width, ColumnsFor(width)); }
 
-template <int kGroups>
+template <int kGroups, class Fragments>
 cudaError_t LaunchFullMode(const Params& params, const LaunchTarget& target) {
   constexpr size_t kShared = kStages * sizeof(Stage<kGroups>);
-  const cudaError_t error = AllowShared(FullMode<kGroups>, kShared, target.limits);
+  const cudaError_t error = AllowShared(FullMode<kGroups, Fragments>, kShared, target.limits);
   if (error != cudaSuccess) return error;
   const dim3 grid(static_cast<unsigned>(params.blocks.num_strips),
                   static_cast<unsigned>(params.stride / (8 * kGroups)));
-  FullMode<kGroups><<<grid, kThreads, kShared, target.stream>>>(params);
+  FullMode<kGroups, Fragments><<<grid, kThreads, kShared, target.stream>>>(params);
   return cudaGetLastError();
+}
+
+template <class Fragments>
+cudaError_t LaunchFullMode(const Params& params, int columns, const LaunchTarget& target) {
+  if (columns == 16) return LaunchFullMode<2, Fragments>(params, target);
+  if (columns == 32) return LaunchFullMode<4, Fragments>(params, target);
+  return LaunchFullMode<8, Fragments>(params, target);
 }
 
 // Scratch: the flag, the sums, the terms, the partial sums of the remaining edges. Each part is aligned to 64 bytes.
@@ -255,9 +333,8 @@ struct Scratch {
 cudaError_t RunFullMode(const Params& params, int64_t width, const LaunchTarget& target) {
   const int64_t pairs = params.src.rows * params.stride / 2;
   SplitSource<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0, target.stream>>>(params);
-  if (ColumnsFor(width) == 16) return LaunchFullMode<2>(params, target);
-  if (ColumnsFor(width) == 32) return LaunchFullMode<4>(params, target);
-  return LaunchFullMode<8>(params, target);
+  if (params.blocks.values != nullptr) return LaunchFullMode<ValueFragments>(params, ColumnsFor(width), target);
+  return LaunchFullMode<MaskFragments>(params, ColumnsFor(width), target);
 }
 
 }  // namespace
@@ -281,7 +358,7 @@ cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupCo
     params.terms = reinterpret_cast<uint16_t*>(bytes + places.terms);
     params.sums = reinterpret_cast<float*>(bytes + places.sums);
     params.stride = StrideFor(args.dst.cols);
-    params.not_finite = reinterpret_cast<int*>(bytes);
+    params.unfit = reinterpret_cast<int*>(bytes);
     cudaError_t error = cudaMemsetAsync(bytes, 0, places.terms, target.stream);
     if (error == cudaSuccess) error = RunFullMode(params, args.dst.cols, target);
     if (error != cudaSuccess) return error;
@@ -291,7 +368,9 @@ cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupCo
   AggregateArgs others = args;
   others.adjacency.row_ptr = blocks.rest_row_ptr;
   others.adjacency.col = blocks.rest_col;
+  others.adjacency.value = blocks.rest_value;
   others.adjacency.nnz = blocks.rest_edges;
+  if (!blocks.grouped) return LaunchSelectiveRows(others, carried, target);
   return LaunchNeighborGroup(others, rest, blocks.rest, carried, target, bytes + places.partials);
 }
 

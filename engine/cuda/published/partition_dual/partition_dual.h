@@ -10,15 +10,13 @@
 #include <cstdint>
 
 #include "engine/cuda/common/launch.h"
+#include "engine/cuda/common/masked_tiles.h"
 #include "engine/cuda/published/groups/neighbor_groups.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
 
-// A dense block is a bitmask of kStripRows rows and kTileColumns columns.
-inline constexpr int kStripRows = 128, kTileColumns = 64;
-
-// At most kStripRows consecutive rows that have dense blocks: tiles [first_tile, first_tile + tiles).
+// At most kTileRows consecutive rows that have dense blocks: tiles [first_tile, first_tile + tiles).
 struct RowStrip {
   int64_t first_tile = 0;
   int32_t row = 0;
@@ -31,16 +29,22 @@ struct EdgeBlocks {
   const RowStrip* strips = nullptr;  // in descending order of tiles
   int64_t num_strips = 0;
   const int32_t* tile_column = nullptr;  // first column of each tile
-  const uint64_t* masks = nullptr;       // [tiles, kStripRows]: bit c of a row is its edge from tile_column + c
-  // The edges outside of masks, as an adjacency, and their groups.
+  const uint64_t* masks = nullptr;       // [tiles, kTileRows]: bit c of a row is its edge from tile_column + c
+  // As MaskedTiles has them; null: no weights.
+  const float* values = nullptr;
+  const int64_t* first_value = nullptr;
+  const uint16_t* row_offsets = nullptr;
+  // The edges outside of masks, as an adjacency, and their groups; without groups they are summed as published.
   const int64_t* rest_row_ptr = nullptr;
   const int32_t* rest_col = nullptr;
+  const float* rest_value = nullptr;
   int64_t rest_edges = 0;
+  bool grouped = true;
   NeighborGroups rest;
 };
 
 size_t PartitionDualScratch(const AggregateProblem& problem, const NeighborGroupConfig& rest);
-// REQUIRES: args.adjacency has no values.
+// REQUIRES: `blocks` has values if args.adjacency has.
 cudaError_t LaunchPartitionDual(const AggregateArgs& args, const NeighborGroupConfig& rest, const EdgeBlocks& blocks,
                                 const LaunchTarget& target, void* scratch);
 

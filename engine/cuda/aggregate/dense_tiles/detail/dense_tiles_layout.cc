@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds an adjacency's dense tiles. Each block of rows is independent: it counts edges per tile, then builds the masks
-// and collects the remaining edges.
+// The dense tiles of an adjacency (common/masked_tiles.h), cut into the work of thread blocks.
 #include <algorithm>
 #include <utility>
 
@@ -13,79 +12,17 @@ namespace {
 // Minimum tiles per piece: a piece costs storing and adding one more set of sums.
 constexpr int64_t kShortestPiece = 32;
 
-// The result for one block of rows.
-struct RowBlock {
-  std::vector<int32_t> tile_col;
-  std::vector<uint64_t> masks;
-  std::vector<int32_t> counts;  // [rows of the block] remaining edges
-  std::vector<int32_t> col;     // of the remaining edges
-};
-
-class BlockMaker {
- public:
-  BlockMaker(const CsrView& adjacency, int64_t threshold)
-      : adjacency_(adjacency), threshold_(threshold), tile_of_((adjacency.cols + kTileCols - 1) / kTileCols) {}
-
-  void Make(int64_t number, RowBlock* block) {
-    const int64_t first = number * kTileRows, last = std::min(adjacency_.rows, first + kTileRows);
-    for (int64_t e = adjacency_.row_ptr[first]; e < adjacency_.row_ptr[last]; ++e) {
-      const int32_t tile = adjacency_.col[e] / kTileCols;
-      if (tile_of_[tile]++ == 0) found_.push_back(tile);
-    }
-    std::sort(found_.begin(), found_.end());
-    for (const int32_t t : found_) {
-      const bool dense = tile_of_[t] >= threshold_;
-      tile_of_[t] = dense ? static_cast<int64_t>(block->tile_col.size()) : -1;
-      if (dense) block->tile_col.push_back(t);
-    }
-    block->masks.assign(block->tile_col.size() * kTileRows, 0);
-    for (int64_t row = first; row < last; ++row) {
-      const size_t before = block->col.size();
-      SortEdges(row, row - first, block);
-      block->counts.push_back(static_cast<int32_t>(block->col.size() - before));
-    }
-    for (const int32_t t : found_) tile_of_[t] = 0;
-    found_.clear();
-  }
-
- private:
-  void SortEdges(int64_t row, int64_t within, RowBlock* block) {
-    for (int64_t e = adjacency_.row_ptr[row]; e < adjacency_.row_ptr[row + 1]; ++e) {
-      const int32_t source = adjacency_.col[e];
-      const int64_t tile = tile_of_[source / kTileCols];
-      if (tile >= 0) {
-        uint64_t& mask = block->masks[tile * kTileRows + within];
-        const uint64_t bit = uint64_t{1} << source % kTileCols;
-        if ((mask & bit) == 0) {
-          mask |= bit;
-          continue;
-        }
-      }
-      block->col.push_back(source);
-    }
-  }
-
-  const CsrView& adjacency_;
-  const int64_t threshold_;
-  // By block of sources: first the number of edges, then the index of the tile in the block of rows, or -1. All 0
-  // between blocks of rows.
-  std::vector<int64_t> tile_of_;
-  std::vector<int32_t> found_;  // blocks of sources with edges in this block of rows; no others are visited
-};
-
-// Pieces of equal length within a block of rows.
-void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, HostDenseTiles* result) {
-  const int64_t longest = std::max(kShortestPiece, (tiles + kWantedPieces - 1) / kWantedPieces);
-  int64_t first = 0;
-  for (const RowBlock& block : blocks) {
+// Pieces of equal length within a block of rows, whose tiles are [first_tile[b], first_tile[b + 1]).
+void CutPieces(const std::vector<int64_t>& first_tile, HostDenseTiles* result) {
+  const int64_t longest = std::max(kShortestPiece, (first_tile.back() + kWantedPieces - 1) / kWantedPieces);
+  for (size_t b = 0; b + 1 < first_tile.size(); ++b) {
     result->first_piece.push_back(static_cast<int32_t>(result->pieces.size()));
-    const int64_t count = static_cast<int64_t>(block.tile_col.size()), pieces = (count + longest - 1) / longest;
+    const int64_t first = first_tile[b], count = first_tile[b + 1] - first, pieces = (count + longest - 1) / longest;
     for (int64_t p = 0; p < pieces; ++p) {
       const int64_t begin = count * p / pieces, end = count * (p + 1) / pieces;
       result->pieces.push_back({static_cast<int32_t>(first + begin), static_cast<int32_t>(end - begin),
                                 static_cast<int32_t>(result->pieces.size()), 0});
     }
-    first += count;
   }
   result->first_piece.push_back(static_cast<int32_t>(result->pieces.size()));
   std::stable_sort(result->pieces.begin(), result->pieces.end(),
@@ -95,26 +32,21 @@ void CutPieces(const std::vector<RowBlock>& blocks, int64_t tiles, HostDenseTile
 }  // namespace
 
 HostDenseTiles FindDenseTiles(const CsrView& adjacency, int64_t threshold, ThreadPool& pool) {
-  std::vector<RowBlock> blocks((adjacency.rows + kTileRows - 1) / kTileRows);
-  std::vector<BlockMaker> makers(pool.num_threads(), BlockMaker(adjacency, threshold));
-  pool.ParallelFor(static_cast<int64_t>(blocks.size()),
-                   [&](int64_t b, int thread) { makers[thread].Make(b, &blocks[b]); });
+  CsrView edges = adjacency;
+  edges.value = nullptr;
+  TileRule rule;
+  rule.strips = EvenBorders(adjacency.rows, kTileRows);
+  rule.columns = EvenBorders(adjacency.cols, kTileCols);
+  rule.min_edges = threshold;
+  rule.copies_count = true;
+  MaskedTiles tiles = FindMaskedTiles(edges, rule, pool);
   HostDenseTiles result;
-  size_t tiles = 0, edges = 0;
-  for (const RowBlock& block : blocks) tiles += block.tile_col.size(), edges += block.col.size();
-  result.tile_col.reserve(tiles);
-  result.masks.reserve(tiles * kTileRows);
-  result.col.reserve(edges);
-  result.row_ptr.assign(1, 0);
-  result.row_ptr.reserve(adjacency.rows + 1);
-  CutPieces(blocks, static_cast<int64_t>(tiles), &result);
-  for (RowBlock& block : blocks) {
-    result.tile_col.insert(result.tile_col.end(), block.tile_col.begin(), block.tile_col.end());
-    result.masks.insert(result.masks.end(), block.masks.begin(), block.masks.end());
-    result.col.insert(result.col.end(), block.col.begin(), block.col.end());
-    for (const int32_t count : block.counts) result.row_ptr.push_back(result.row_ptr.back() + count);
-    block = {};
-  }
+  CutPieces(tiles.first_tile, &result);
+  result.tile_col = std::move(tiles.tile_column);
+  for (int32_t& column : result.tile_col) column /= kTileCols;
+  result.masks = std::move(tiles.masks);
+  result.row_ptr = std::move(tiles.rest_row_ptr);
+  result.col = std::move(tiles.rest_col);
   return result;
 }
 

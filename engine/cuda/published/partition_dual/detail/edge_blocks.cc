@@ -1,135 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two passes over the edges, strip by strip. The first counts each strip's edges by part of the columns, which decides
-// the dense blocks. The second sets mask bits and writes the remaining edges. Temporary memory: one number per part and
-// thread.
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "engine/cuda/runtime/send.h"
 
 namespace vicinal::cuda {
-namespace {
-
-constexpr int32_t kNoTile = -1;
-
-// Calls body(edge, part of its column, true if it repeats the previous edge) for each edge of a row.
-template <class Body>
-void ForEachEdge(const CsrView& host, const std::vector<int32_t>& part_of, int64_t row, const Body& body) {
-  for (int64_t e = host.row_ptr[row]; e < host.row_ptr[row + 1]; ++e) {
-    body(e, part_of[host.col[e]], e > host.row_ptr[row] && host.col[e] == host.col[e - 1]);
-  }
-}
-
-class Builder {
- public:
-  Builder(const CsrView& host, const std::vector<int64_t>& row_parts, const std::vector<int64_t>& column_parts,
-          int64_t min_edges, ThreadPool& pool)
-      : host_(host),
-        row_parts_(row_parts),
-        column_parts_(column_parts),
-        min_edges_(min_edges),
-        pool_(pool),
-        num_strips_(static_cast<int64_t>(row_parts.size()) - 1),
-        part_of_(host.cols),
-        dense_(num_strips_),
-        by_part_(pool.num_threads(), std::vector<int32_t>(column_parts.size(), 0)) {
-    for (size_t part = 0; part + 1 < column_parts.size(); ++part) {
-      std::fill(part_of_.begin() + column_parts[part], part_of_.begin() + column_parts[part + 1],
-                static_cast<int32_t>(part));
-    }
-    result_.rest_row_ptr.assign(host.rows + 1, 0);
-  }
-
-  HostEdgeBlocks Build() {
-    pool_.ParallelFor(num_strips_, [&](int64_t strip, int thread) { Count(strip, by_part_[thread]); });
-    std::partial_sum(result_.rest_row_ptr.begin(), result_.rest_row_ptr.end(), result_.rest_row_ptr.begin());
-    result_.rest_col.resize(result_.rest_row_ptr.back());
-    std::vector<int64_t> first_tile(num_strips_ + 1, 0);
-    for (int64_t s = 0; s < num_strips_; ++s) {
-      first_tile[s + 1] = first_tile[s] + static_cast<int64_t>(dense_[s].size());
-    }
-    result_.tile_column.resize(first_tile.back());
-    result_.masks.assign(first_tile.back() * kStripRows, 0);
-    for (std::vector<int32_t>& tile_of : by_part_) std::fill(tile_of.begin(), tile_of.end(), kNoTile);
-    pool_.ParallelFor(num_strips_,
-                      [&](int64_t strip, int thread) { Fill(strip, first_tile[strip], by_part_[thread]); });
-    ListStrips(first_tile);
-    return std::move(result_);
-  }
-
- private:
-  template <class Body>
-  void ForRows(int64_t strip, const Body& body) const {
-    for (int64_t row = row_parts_[strip]; row < row_parts_[strip + 1]; ++row) body(row);
-  }
-
-  // Counts a strip's edges per part of the columns in `edges`, which is all 0 before and after.
-  void Count(int64_t strip, std::vector<int32_t>& edges) {
-    std::vector<int32_t> touched;
-    ForRows(strip, [&](int64_t row) {
-      ForEachEdge(host_, part_of_, row, [&](int64_t, int32_t part, bool copy) {
-        if (!copy && edges[part]++ == 0) touched.push_back(part);
-      });
-    });
-    ForRows(strip, [&](int64_t row) {
-      ForEachEdge(host_, part_of_, row, [&](int64_t, int32_t part, bool copy) {
-        if (copy || edges[part] < min_edges_) ++result_.rest_row_ptr[row + 1];
-      });
-    });
-    for (const int32_t part : touched) {
-      if (edges[part] >= min_edges_) dense_[strip].push_back(part);
-      edges[part] = 0;
-    }
-    std::sort(dense_[strip].begin(), dense_[strip].end());
-  }
-
-  // Writes a strip's masks and remaining edges. `tile_of` (per part of the columns) is all kNoTile before and after.
-  void Fill(int64_t strip, int64_t first_tile, std::vector<int32_t>& tile_of) {
-    const std::vector<int32_t>& dense = dense_[strip];
-    for (size_t i = 0; i < dense.size(); ++i) {
-      tile_of[dense[i]] = static_cast<int32_t>(i);
-      result_.tile_column[first_tile + static_cast<int64_t>(i)] = static_cast<int32_t>(column_parts_[dense[i]]);
-    }
-    ForRows(strip, [&](int64_t row) {
-      int64_t rest = result_.rest_row_ptr[row];
-      ForEachEdge(host_, part_of_, row, [&](int64_t edge, int32_t part, bool copy) {
-        if (copy || tile_of[part] == kNoTile) {
-          result_.rest_col[rest++] = host_.col[edge];
-        } else {
-          const int64_t tile = first_tile + tile_of[part];
-          result_.masks[tile * kStripRows + row - row_parts_[strip]] |= uint64_t{1}
-                                                                        << (host_.col[edge] - column_parts_[part]);
-        }
-      });
-    });
-    for (const int32_t part : dense) tile_of[part] = kNoTile;
-  }
-
-  void ListStrips(const std::vector<int64_t>& first_tile) {
-    for (int64_t s = 0; s < num_strips_; ++s) {
-      if (dense_[s].empty()) continue;
-      result_.strips.push_back({first_tile[s], static_cast<int32_t>(row_parts_[s]),
-                                static_cast<int32_t>(row_parts_[s + 1] - row_parts_[s]),
-                                static_cast<int32_t>(dense_[s].size())});
-    }
-    std::stable_sort(result_.strips.begin(), result_.strips.end(),
-                     [](const RowStrip& a, const RowStrip& b) { return a.tiles > b.tiles; });
-  }
-
-  const CsrView& host_;
-  const std::vector<int64_t>&row_parts_, &column_parts_;
-  const int64_t min_edges_;
-  ThreadPool& pool_;
-  const int64_t num_strips_;
-  std::vector<int32_t> part_of_;               // per column
-  std::vector<std::vector<int32_t>> dense_;    // parts of columns, per strip
-  std::vector<std::vector<int32_t>> by_part_;  // per thread: a number per part of columns
-  HostEdgeBlocks result_;
-};
-
-}  // namespace
 
 std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, int64_t most) {
   const int64_t whole[] = {0, count};
@@ -147,9 +26,61 @@ std::vector<int64_t> CutParts(std::span<const int64_t> blocks, int64_t count, in
   return parts;
 }
 
-HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const std::vector<int64_t>& row_parts,
-                               const std::vector<int64_t>& column_parts, int64_t min_edges, ThreadPool& pool) {
-  return Builder(host, row_parts, column_parts, min_edges, pool).Build();
+std::vector<int64_t> PartBorders(std::span<const int64_t> blocks, int64_t count, int64_t parts) {
+  const bool known = blocks.size() >= 2 && blocks.back() == count;
+  std::vector<int64_t> borders = {0};
+  for (int64_t part = 1; part < parts; ++part) {
+    const int64_t even = count * part / parts;
+    int64_t border = even, off = (count / parts + 1) / 2;
+    if (known) {
+      const auto after = std::lower_bound(blocks.begin(), blocks.end(), even);
+      for (auto near = after == blocks.begin() ? after : std::prev(after); near != blocks.end(); ++near) {
+        if (std::abs(*near - even) < off) border = *near, off = std::abs(*near - even);
+        if (near == after) break;
+      }
+    }
+    if (border > borders.back() && border < count) borders.push_back(border);
+  }
+  if (count > 0) borders.push_back(count);
+  return borders;
+}
+
+TileRule EdgeBlockRule(const CsrView& adjacency, std::span<const int64_t> blocks, int64_t parts, int64_t min_edges) {
+  const std::span<const int64_t> of_columns = adjacency.rows == adjacency.cols ? blocks : std::span<const int64_t>();
+  TileRule rule;
+  rule.min_edges = min_edges;
+  if (parts == 0) {
+    rule.strips = CutParts(blocks, adjacency.rows, kTileRows);
+    rule.columns = CutParts(of_columns, adjacency.cols, kTileCols);
+    return rule;
+  }
+  rule.row_blocks = PartBorders(blocks, adjacency.rows, parts);
+  rule.column_blocks = PartBorders(of_columns, adjacency.cols, parts);
+  rule.strips = CutEach(rule.row_blocks, kTileRows);
+  rule.columns = CutEach(rule.column_blocks, kTileCols);
+  return rule;
+}
+
+HostEdgeBlocks BuildEdgeBlocks(const CsrView& host, const TileRule& rule, ThreadPool& pool) {
+  MaskedTiles tiles = FindMaskedTiles(host, rule, pool);
+  HostEdgeBlocks blocks;
+  for (size_t s = 0; s + 1 < rule.strips.size(); ++s) {
+    const int64_t count = tiles.first_tile[s + 1] - tiles.first_tile[s];
+    if (count == 0) continue;
+    blocks.strips.push_back({tiles.first_tile[s], static_cast<int32_t>(rule.strips[s]),
+                             static_cast<int32_t>(rule.strips[s + 1] - rule.strips[s]), static_cast<int32_t>(count)});
+  }
+  std::stable_sort(blocks.strips.begin(), blocks.strips.end(),
+                   [](const RowStrip& a, const RowStrip& b) { return a.tiles > b.tiles; });
+  blocks.tile_column = std::move(tiles.tile_column);
+  blocks.masks = std::move(tiles.masks);
+  blocks.values = std::move(tiles.values);
+  blocks.first_value = std::move(tiles.first_value);
+  blocks.row_offsets = std::move(tiles.row_offsets);
+  blocks.rest_row_ptr = std::move(tiles.rest_row_ptr);
+  blocks.rest_col = std::move(tiles.rest_col);
+  blocks.rest_value = std::move(tiles.rest_value);
+  return blocks;
 }
 
 StatusOr<std::shared_ptr<const EdgeBlocksLayout>> EdgeBlocksLayout::Upload(
@@ -158,24 +89,39 @@ StatusOr<std::shared_ptr<const EdgeBlocksLayout>> EdgeBlocksLayout::Upload(
   VICINAL_ASSIGN_OR_RETURN(layout->strips_, Send(host.strips, device));
   VICINAL_ASSIGN_OR_RETURN(layout->tile_column_, Send(host.tile_column, device));
   VICINAL_ASSIGN_OR_RETURN(layout->masks_, Send(host.masks, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->values_, Send(host.values, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->first_value_, Send(host.first_value, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->row_offsets_, Send(host.row_offsets, device));
   VICINAL_ASSIGN_OR_RETURN(layout->rest_row_ptr_, Send(host.rest_row_ptr, device));
   VICINAL_ASSIGN_OR_RETURN(layout->rest_col_, Send(host.rest_col, device));
+  VICINAL_ASSIGN_OR_RETURN(layout->rest_value_, Send(host.rest_value, device));
   layout->rest_groups_ = std::move(rest_groups);
-  layout->view_ = {layout->strips_.as<RowStrip>(),
-                   static_cast<int64_t>(host.strips.size()),
-                   layout->tile_column_.as<int32_t>(),
-                   layout->masks_.as<uint64_t>(),
-                   layout->rest_row_ptr_.as<int64_t>(),
-                   layout->rest_col_.as<int32_t>(),
-                   static_cast<int64_t>(host.rest_col.size()),
-                   layout->rest_groups_->view()};
+  EdgeBlocks& view = layout->view_;
+  view.strips = layout->strips_.as<RowStrip>();
+  view.num_strips = static_cast<int64_t>(host.strips.size());
+  view.tile_column = layout->tile_column_.as<int32_t>();
+  view.masks = layout->masks_.as<uint64_t>();
+  if (!host.values.empty()) {
+    view.values = layout->values_.as<float>();
+    view.first_value = layout->first_value_.as<int64_t>();
+    view.row_offsets = layout->row_offsets_.as<uint16_t>();
+  }
+  view.rest_row_ptr = layout->rest_row_ptr_.as<int64_t>();
+  view.rest_col = layout->rest_col_.as<int32_t>();
+  if (!host.rest_value.empty()) view.rest_value = layout->rest_value_.as<float>();
+  view.rest_edges = static_cast<int64_t>(host.rest_col.size());
+  view.grouped = layout->rest_groups_ != nullptr;
+  if (view.grouped) view.rest = layout->rest_groups_->view();
   return std::shared_ptr<const EdgeBlocksLayout>(std::move(layout));
 }
 
 int64_t EdgeBlocksLayout::size_bytes() const {
-  return static_cast<int64_t>(strips_.bytes() + tile_column_.bytes() + masks_.bytes() + rest_row_ptr_.bytes() +
-                              rest_col_.bytes()) +
-         rest_groups_->size_bytes();
+  int64_t bytes = rest_groups_ != nullptr ? rest_groups_->size_bytes() : 0;
+  for (const Buffer* buffer : {&strips_, &tile_column_, &masks_, &values_, &first_value_, &row_offsets_, &rest_row_ptr_,
+                               &rest_col_, &rest_value_}) {
+    bytes += static_cast<int64_t>(buffer->bytes());
+  }
+  return bytes;
 }
 
 }  // namespace vicinal::cuda
