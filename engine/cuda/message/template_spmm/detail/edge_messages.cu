@@ -21,14 +21,13 @@ namespace {
 
 constexpr int kAhead = 8;       // columns of an edge that a thread loads before it uses the first
 constexpr int kPartsAhead = 8;  // parts of a source, likewise
-constexpr int kTilesPerSm = 4;  // large tiles for each multiprocessor, or tiles are small
 
 // Whether the rows of W can be read 16 bytes at a time, from the first column of each half and block on.
 __device__ inline bool TermsInPacks(const MessageReduceArgs& args) {
   return args.problem.width % 4 == 0 && reinterpret_cast<uintptr_t>(args.edge_weight) % kPackBytes == 0;
 }
 
-// What a block works on. The steps are functions that are not inlined, each with registers of its own.
+// What a block works on.
 template <int kTile>
 struct Tile {
   const EdgeTileParams& params;
@@ -70,7 +69,7 @@ __device__ inline void StageFeatures(const Tile<kTile>& tile, float* out) {
 
 // W e + b for each half of z.
 template <int kTile>
-__device__ __noinline__ void MultiplyFeatures(const Tile<kTile>& tile, const float* features, float* z) {
+__device__ inline void MultiplyFeatures(const Tile<kTile>& tile, const float* features, float* z) {
   const MessageReduceArgs& args = tile.args();
   const bool packs = TermsInPacks(args);
 #pragma unroll 1
@@ -87,67 +86,120 @@ __device__ __noinline__ void MultiplyFeatures(const Tile<kTile>& tile, const flo
   }
 }
 
-// Adds u and v to `terms` numbers of z, or puts them there: with features that are not multiplied, those, too.
+// What a thread adds to columns of one edge, kColumnStep apart.
+struct NodeColumns {
+  const float* u;
+  const float* v;         // null: none
+  const float* features;  // that are not multiplied; null: none
+  Message message;
+  bool terms;  // `z` has a product with the features
+  float* z;
+};
+
+template <int kStride, int kCount>
+__device__ inline void AddColumns(const NodeColumns& at, int c) {
+  float x[kCount], y[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x[i] = __ldg(at.u + c + i * kColumnStep);
+  if (at.v != nullptr) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) y[i] = __ldg(at.v + c + i * kColumnStep);
+    const float sign = at.message == Message::kSubtract ? -1.0f : 1.0f;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = at.message == Message::kMultiply ? x[i] * y[i] : fmaf(sign, y[i], x[i]);
+  }
+  if (at.features != nullptr) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = __fadd_rn(x[i], __ldg(at.features + c + i * kColumnStep));
+  }
+  float* const z = at.z + c * kStride;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    z[i * kColumnStep * kStride] = at.terms ? __fadd_rn(x[i], z[i * kColumnStep * kStride]) : x[i];
+  }
+}
+
+// Calls use(c, kAhead columns) or, for the last ones, use(c, one) for columns first, first + kColumnStep, ..
+template <int kCount>
+struct Columns {};
+template <class Use>
+__device__ inline void ForColumns(int first, int count, const Use& use) {
+  int c = first;
+  for (; c + (kAhead - 1) * kColumnStep < count; c += kAhead * kColumnStep) use(c, Columns<kAhead>());
+  for (; c < count; c += kColumnStep) use(c, Columns<1>());
+}
+
+// Adds u and v to the product with the features in z, or puts them there.
 template <int kTile>
-__device__ __noinline__ void AddNodes(const Tile<kTile>& tile, bool terms, float* z) {
+__device__ inline void AddNodes(const Tile<kTile>& tile, bool terms, float* z) {
   const MessageReduceArgs& args = tile.args();
-  const bool plain_features = args.problem.edge_width > 0 && !terms;
+  const bool plain_features = args.problem.edge_width > 0 && !terms, targets = args.problem.message != Message::kSource;
+  const int count = static_cast<int>(tile.columns.count);
   ForEachTileEdge<kTile>([&](int edge, int first) {
     if (edge >= tile.edges) return;
-    const float* const u = tile.SourceOf(edge);
-    const float* const v = args.target.data + (tile.run.first + tile.memory.row[edge]) * args.target.stride;
-    const float* const features = plain_features ? tile.memory.features[edge] : nullptr;
     for (int half = 0; half < tile.halves(); ++half) {
       const int64_t begin = half * args.problem.width + tile.columns.first;
-      const bool with_target = args.problem.message != Message::kSource && begin < args.target.cols;
-      float* const out = z + half * tile.columns.count * tile.memory.kStride + edge;
-      for (int64_t c = first; c < tile.columns.count; c += kAhead * kColumnStep) {
-        float sum[kAhead];
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          const int64_t column = begin + min(c + i * kColumnStep, tile.columns.count - 1);
-          const TargetTerms<1> of_row(with_target ? args.problem.message : Message::kSource, v + column);
-          sum[i] = of_row.Of(__ldg(u + column), 0);
-          if (plain_features) sum[i] += __ldg(features + column);
-        }
-#pragma unroll
-        for (int i = 0; i < kAhead; ++i) {
-          if (c + i * kColumnStep >= tile.columns.count) break;
-          float* const to = out + (c + i * kColumnStep) * tile.memory.kStride;
-          *to = terms ? sum[i] + *to : sum[i];
-        }
-      }
+      NodeColumns at = {tile.SourceOf(edge) + begin, nullptr, nullptr,
+                        args.problem.message,        terms,   z + half * count * tile.memory.kStride + edge};
+      if (targets && begin < args.target.cols)
+        at.v = args.target.data + (tile.run.first + tile.memory.row[edge]) * args.target.stride + begin;
+      if (plain_features) at.features = tile.memory.features[edge] + begin;
+      ForColumns(first, count, [&]<int kCount>(int c, Columns<kCount>) {
+        AddColumns<EdgeTileMemory<kTile>::kStride, kCount>(at, c);
+      });
     }
   });
+}
+
+// Sigmoids of several numbers at once; others as everywhere.
+template <int kCount>
+__device__ inline void ActivateAll(const Activation& activation, float (&x)[kCount]) {
+  if (activation.kind == ActivationKind::kNone) return;
+  if (activation.kind == ActivationKind::kSigmoid || activation.kind == ActivationKind::kRelu) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      x[i] = activation.kind == ActivationKind::kRelu ? Rectified(x[i]) : 1.0f / (1.0f + expf(-x[i]));
+    }
+    return;
+  }
+  ApplyRareActivation(activation, x);
 }
 
 // Messages from z, in place of its first half. The halves of an edge's columns are of the same warp as in AddNodes.
 template <int kTile>
-__device__ __noinline__ void ApplyFunction(const Tile<kTile>& tile, float* z) {
+__device__ inline void ApplyFunction(const Tile<kTile>& tile, float* z) {
+  constexpr int kStride = EdgeTileMemory<kTile>::kStride;
   const MessageReduceArgs& args = tile.args();
-  const int64_t other = tile.columns.count * tile.memory.kStride;
+  const bool gated = args.problem.form == MessageForm::kGated;
+  const int count = static_cast<int>(tile.columns.count);
   ForEachTileEdge<kTile>([&](int edge, int first) {
     if (edge >= tile.edges) return;
     const float* const weights = args.adjacency.value;
-    const float weight = weights != nullptr ? __ldg(weights + tile.base + edge) : 1.0f;
-    for (int64_t c = first; c < tile.columns.count; c += kColumnStep) {
-      float* const x = z + c * tile.memory.kStride + edge;
-      *x = args.problem.form == MessageForm::kGated ? Activate(args.gate, *x) * Activate(args.activation, x[other])
-                                                    : Activate(args.activation, *x * weight);
-    }
+    const float weight = weights != nullptr && !gated ? __ldg(weights + tile.base + edge) : 1.0f;
+    ForColumns(first, count, [&]<int kCount>(int c, Columns<kCount>) {
+      float* const first_half = z + c * kStride + edge;
+      const float* const values = first_half + (gated ? count * kStride : 0);
+      float x[kCount], gate[kCount];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        x[i] = __fmul_rn(values[i * kColumnStep * kStride], weight);
+        gate[i] = first_half[i * kColumnStep * kStride];
+      }
+      ActivateAll(args.activation, x);
+      if (gated) {
+        ActivateAll(args.gate, gate);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) x[i] = __fmul_rn(gate[i], x[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) first_half[i * kColumnStep * kStride] = x[i];
+    });
   });
-}
-
-// A mixture's coefficients, from features in buffer 0, with the block in step before and after. Returns the number of
-// the buffer that has them.
-template <int kTile>
-__device__ __noinline__ int MakeCoefficients(const Tile<kTile>& tile) {
-  return ApplyLayers(tile.params, tile.memory, tile.args().problem.edge_width);
 }
 
 // Messages as sums of the sources' parts times `coefficients` [K][kStride].
 template <int kTile>
-__device__ __noinline__ void Mix(const Tile<kTile>& tile, const float* coefficients, float* messages) {
+__device__ inline void Mix(const Tile<kTile>& tile, const float* coefficients, float* messages) {
   const MessageReduceArgs& args = tile.args();
   const int64_t width = args.problem.width, parts = tile.params.coefficients;
   ForEachTileEdge<kTile>([&](int edge, int first) {
@@ -182,7 +234,7 @@ struct FormMessages {
     if (problem.form == MessageForm::kMixture) {
       StageFeatures(tile, memory.buffer[0]);
       __syncthreads();
-      const int made = MakeCoefficients(tile);
+      const int made = ApplyLayers(params, memory, problem.edge_width);
       Mix(tile, memory.buffer[made], memory.buffer[made ^ 1]);
       __syncthreads();
       return memory.buffer[made ^ 1];
@@ -214,11 +266,9 @@ cudaError_t Launch(const EdgeTileParams& params, const MessageTile& tile, bool l
 cudaError_t LaunchEdgeMessages(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) {
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const MessageTile tile(args.problem);
-  const bool many = args.problem.edges >= int64_t{kTilesPerSm} * kLargeMessageTile * target.limits.multiprocessors;
-  const bool large = many && tile.Bytes(kLargeMessageTile) <= LargeTileBytes(target.limits);
+  const bool large = tile.Bytes(kLargeMessageTile) <= LargeTileBytes(target.limits);
   EdgeTileParams params;
-  const cudaError_t error =
-      SetEdgeTileParams(args, tile, large ? kLargeMessageTile : kSmallMessageTile, target, scratch, &params);
+  const cudaError_t error = SetEdgeTileParams(args, tile, target, scratch, &params);
   if (error != cudaSuccess) return error;
   if (args.problem.softmax) return Launch<SoftmaxTotal>(params, tile, large, target);
   return IsExtreme(args.problem.reduce) ? Launch<PlainTotal<true>>(params, tile, large, target)

@@ -23,7 +23,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int kTileThreads = 128, kTileBlocks = 4;  // blocks per multiprocessor that registers allow
-inline constexpr int kThreadEdges = 8, kThreadColumns = 4;
+inline constexpr int kThreadColumns = 4;
 inline constexpr int kPieceChains = 4;
 
 struct EdgeTileParams {
@@ -33,7 +33,7 @@ struct EdgeTileParams {
   int64_t coefficients;                 // K of a mixture
   int64_t first_floats, second_floats;  // per edge, of the buffers
   int64_t columns;                      // of the result, per block
-  int64_t rows_per_block;
+  int64_t keys_per_block;
   int64_t cells, partial_stride;
   float* partials;  // [cells][floats of a total][columns of the result]
   int* tickets;
@@ -99,9 +99,10 @@ struct TileLayer {
 };
 
 // kPacks: rows of the weights are aligned to 16 bytes, and padded to whole packs.
-template <int kTile, bool kPacks>
-__device__ inline void MultiplyLayer(const TileLayer& layer, const float* in, float* out) {
+template <int kTile, int kThreadEdges, bool kPacks>
+__device__ inline void MultiplyTile(const TileLayer& layer, const float* in, float* out) {
   constexpr int kStride = EdgeTileMemory<kTile>::kStride, kAcross = kTileThreads / (kTile / kThreadEdges);
+  constexpr int kLoaded = kThreadEdges < 4 ? kThreadEdges : 4;
   const int edge = static_cast<int>(threadIdx.x) / kAcross * kThreadEdges;
   for (int64_t h = threadIdx.x % kAcross * kThreadColumns; h < layer.out_width; h += kAcross * kThreadColumns) {
     float total[kThreadEdges][kThreadColumns] = {}, sum[kThreadEdges][kThreadColumns] = {};
@@ -117,13 +118,14 @@ __device__ inline void MultiplyLayer(const TileLayer& layer, const float* in, fl
 #pragma unroll
           for (int j = 0; j < kThreadColumns; ++j) w.v[j] = h + j < layer.out_width ? __ldg(weight + j) : 0.0f;
         }
-        const float4 low = *reinterpret_cast<const float4*>(in + k * kStride + edge);
-        const float4 high = *reinterpret_cast<const float4*>(in + k * kStride + edge + 4);
-        const float x[kThreadEdges] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
-        for (int i = 0; i < kThreadEdges; ++i) {
+        for (int part = 0; part < kThreadEdges; part += kLoaded) {
+          const Pack<kLoaded> x = LoadShared<kLoaded>(in + k * kStride + edge + part);
 #pragma unroll
-          for (int j = 0; j < kThreadColumns; ++j) sum[i][j] = fmaf(x[i], w.v[j], sum[i][j]);
+          for (int i = 0; i < kLoaded; ++i) {
+#pragma unroll
+            for (int j = 0; j < kThreadColumns; ++j) sum[part + i][j] = fmaf(x.v[i], w.v[j], sum[part + i][j]);
+          }
         }
       }
 #pragma unroll
@@ -145,6 +147,15 @@ __device__ inline void MultiplyLayer(const TileLayer& layer, const float* in, fl
       }
     }
   }
+}
+
+// Not inlined, so that it has registers of its own. Two edges per thread where 8, which are fewer loads of weights,
+// would leave three threads of four idle; bits do not depend on it.
+template <int kTile, bool kPacks>
+__device__ __noinline__ void MultiplyLayer(TileLayer layer, const float* in, float* out) {
+  constexpr int kFewOutputs = 8 * kThreadColumns * (kTileThreads / 4) / kTile;
+  layer.out_width <= kFewOutputs ? MultiplyTile<kTile, 2, kPacks>(layer, in, out)
+                                 : MultiplyTile<kTile, 8, kPacks>(layer, in, out);
 }
 
 // Applies the network to `in_width` columns of buffer 0, with the block in step before and after. Returns the number of
@@ -178,12 +189,18 @@ __device__ inline void StoreColumn(const EdgeTileParams& params, const EdgeRun& 
   args.dst.data[row * args.dst.stride + column] = ApplyEpilogue(args.epilogue, total.Result(args, edges), row, column);
 }
 
-// Adds messages [first, stop) of a tile to a column, four of them at a load.
+// Adds messages [first, stop) of a tile to a column, four of them at a load. `place`: of the tile's first edge in the
+// row or piece.
 template <class Total>
-__device__ inline void AddMessages(const MessageReduceArgs& args, const float* messages, int first, int stop,
-                                   int64_t place, TileColumn<Total>* column) {
+__device__ inline void AddMessages(const MessageReduceArgs& args, const float* messages, int first, int stop, int place,
+                                   TileColumn<Total>* column) {
   for (int four = first / 4 * 4; four < stop; four += 4) {
     const Pack<4> m = LoadShared<4>(messages + four);
+    if (four >= first && four + 4 <= stop && (place + four) % kFoldEdges < kFoldEdges - 4) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) column->since.Join(args, Total::Of(args, m.v[i]));
+      continue;
+    }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (four + i >= first && four + i < stop) column->Add(args, m.v[i], place + four + i);
@@ -193,9 +210,8 @@ __device__ inline void AddMessages(const MessageReduceArgs& args, const float* m
 
 // Reduces the tile's messages [columns][kStride] from row `row` on, and stores the rows that end in this tile.
 template <int kTile, class Total>
-__device__ __noinline__ void ReduceTile(const EdgeTileParams& params, const EdgeTileMemory<kTile>& memory,
-                                        const EdgeRun& run, int64_t cell, const float* messages, int64_t row,
-                                        int64_t base, int edges) {
+__device__ inline void ReduceTile(const EdgeTileParams& params, const EdgeTileMemory<kTile>& memory, const EdgeRun& run,
+                                  int64_t cell, const float* messages, int64_t row, int64_t base, int edges) {
   const int64_t* row_ptr = params.args.adjacency.row_ptr;
   const BlockColumns columns(params);
   float* const since = memory.totals + Total::kFloats * params.columns;
@@ -207,7 +223,8 @@ __device__ __noinline__ void ReduceTile(const EdgeTileParams& params, const Edge
       const int64_t begin = run.whole_rows ? __ldg(row_ptr + r) : run.begin;
       const int64_t end = run.whole_rows ? __ldg(row_ptr + r + 1) : run.end;
       const int stop = static_cast<int>(min(end - base, int64_t{edges}));
-      AddMessages(params.args, messages + c * EdgeTileMemory<kTile>::kStride, e, stop, base - begin, &column);
+      AddMessages(params.args, messages + c * EdgeTileMemory<kTile>::kStride, e, stop, static_cast<int>(base - begin),
+                  &column);
       e = max(e, stop);
       if (end > base + edges) break;  // continues in the next tile
       StoreColumn(params, run, r, end - begin, cell, columns.first + c, column.All(params.args));
@@ -279,10 +296,27 @@ __device__ inline void MergePieces(const EdgeTileParams& params, const RowPiece&
   }
 }
 
+// Rows are shared out by their edges and one more each, so that blocks have equal work in any order of rows: a row's
+// key is the number of edges and rows before it. This is the first row whose key is not below `key`. To be called by
+// whole warps.
+__device__ inline int64_t FirstRowAt(const CsrView& adjacency, int64_t key, int64_t low, int64_t high) {
+  const int lane = threadIdx.x % 32;
+  while (low < high) {
+    const int64_t step = (high - low + 32) / 33;  // all lanes below: the result may be `high`
+    const int64_t at = low + (lane + 1) * step - 1;
+    const bool below = at < high && __ldg(adjacency.row_ptr + at) + at < key;
+    const int passed = __popc(__ballot_sync(kWholeWarp, below));
+    high = min(high, low + (passed + 1) * step - 1);
+    low += passed * step;
+  }
+  return low;
+}
+
 template <class Build, int kTile, class Total>
 __global__ void __launch_bounds__(kTileThreads, kTileBlocks) EdgeTiles(const __grid_constant__ EdgeTileParams params) {
   extern __shared__ float4 shared[];
   __shared__ int32_t sources[kTile], rows_of[kTile];
+  __shared__ RowPiece piece;  // of a block that has one: out of the registers while edges are reduced
   EdgeTileMemory<kTile> memory;
   memory.buffer[0] = reinterpret_cast<float*>(shared);
   memory.buffer[1] = memory.buffer[0] + params.first_floats * memory.kStride;
@@ -291,33 +325,41 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks) EdgeTiles(const __g
   memory.source = sources;
   memory.row = rows_of;
   const CsrView& adjacency = params.args.adjacency;
-  if (blockIdx.x < params.cells) {
-    const RowPiece piece = FindPiece<32>(adjacency.row_ptr, adjacency.rows, kMessageUnit, blockIdx.x);
-    if (piece.row < 0) return;
-    const EdgeRun run{piece.row, piece.row + 1, piece.begin, piece.end, !piece.split()};
-    RunEdges<Build, kTile, Total>(params, memory, run, piece.cell);
-    int* const ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
-    if (piece.split() && BlockArrivesLast(ticket, piece.pieces)) MergePieces<Total>(params, piece);
-    return;
+  const bool whole_rows = blockIdx.x >= params.cells;
+  int64_t begin, end;
+  if (whole_rows) {
+    const int64_t key = (blockIdx.x - params.cells) * params.keys_per_block;
+    begin = FirstRowAt(adjacency, key, 0, adjacency.rows);
+    end = FirstRowAt(adjacency, key + params.keys_per_block, begin, min(begin + params.keys_per_block, adjacency.rows));
+  } else {
+    const RowPiece found = FindPiece<32>(adjacency.row_ptr, adjacency.rows, kMessageUnit, blockIdx.x);
+    if (found.row < 0) return;
+    if (threadIdx.x == 0) piece = found;
+    begin = found.row, end = found.row + 1;
+    __syncthreads();
   }
   const auto is_cut = [&](int64_t row) {
     return params.cells > 0 &&
            IsLongRow(__ldg(adjacency.row_ptr + row + 1) - __ldg(adjacency.row_ptr + row), kMessageUnit);
   };
-  const int64_t begin = (blockIdx.x - params.cells) * params.rows_per_block;
-  const int64_t end = min(begin + params.rows_per_block, adjacency.rows);
   for (int64_t first = begin, last; first < end; first = last) {
     last = first + 1;
-    if (is_cut(first)) continue;
+    if (whole_rows && is_cut(first)) continue;
     while (last < end && !is_cut(last)) ++last;
-    const EdgeRun run{first, last, __ldg(adjacency.row_ptr + first), __ldg(adjacency.row_ptr + last), true};
-    RunEdges<Build, kTile, Total>(params, memory, run, 0);
+    EdgeRun run{first, last, __ldg(adjacency.row_ptr + first), __ldg(adjacency.row_ptr + last), true};
+    if (!whole_rows) run = {first, last, piece.begin, piece.end, !piece.split()};
+    RunEdges<Build, kTile, Total>(params, memory, run, whole_rows ? 0 : piece.cell);
   }
+  if (whole_rows || !piece.split()) return;
+  int* const ticket = params.tickets + blockIdx.y * params.cells + piece.first_cell;
+  if (BlockArrivesLast(ticket, piece.pieces)) MergePieces<Total>(params, piece);
 }
 
-// What all launches have, with zeroed tickets. About two tiles of `tile_edges` edges per block.
-inline cudaError_t SetEdgeTileParams(const MessageReduceArgs& args, const MessageTile& tile, int64_t tile_edges,
-                                     const LaunchTarget& target, void* scratch, EdgeTileParams* params) {
+// What all launches have, with zeroed tickets. A block has up to four large tiles of edges, fewer where not every
+// multiprocessor would have some blocks.
+inline cudaError_t SetEdgeTileParams(const MessageReduceArgs& args, const MessageTile& tile, const LaunchTarget& target,
+                                     void* scratch, EdgeTileParams* params) {
+  constexpr int64_t kBlocksPerSm = 8;
   const PieceScratch layout = MessageScratch(args.problem);
   params->args = args;
   std::copy(args.layers.begin(), args.layers.end(), params->layers);
@@ -327,8 +369,8 @@ inline cudaError_t SetEdgeTileParams(const MessageReduceArgs& args, const Messag
   params->first_floats = tile.first_floats;
   params->second_floats = tile.second_floats;
   params->columns = tile.columns;
-  params->rows_per_block =
-      std::clamp<int64_t>(2 * tile_edges * args.problem.rows / std::max<int64_t>(args.problem.edges, 1), 1, 64);
+  params->keys_per_block = std::clamp<int64_t>(
+      (args.adjacency.nnz + args.adjacency.rows) / (kBlocksPerSm * target.limits.multiprocessors), 32, 256);
   params->cells = layout.cells;
   params->partial_stride = layout.stride;
   params->partials = static_cast<float*>(scratch);
@@ -343,8 +385,8 @@ cudaError_t LaunchEdgeTiles(const EdgeTileParams& params, int64_t bytes, const L
   const auto kernel = &EdgeTiles<Build, kTile, Total>;
   const cudaError_t error = AllowShared(kernel, bytes, target.limits);
   if (error != cudaSuccess) return error;
-  const int64_t rows = params.args.adjacency.rows, columns = params.args.dst.cols;
-  const dim3 grid(static_cast<unsigned>(params.cells + (rows + params.rows_per_block - 1) / params.rows_per_block),
+  const int64_t keys = params.args.adjacency.nnz + params.args.adjacency.rows, columns = params.args.dst.cols;
+  const dim3 grid(static_cast<unsigned>(params.cells + (keys + params.keys_per_block - 1) / params.keys_per_block),
                   static_cast<unsigned>((columns + params.columns - 1) / params.columns));
   kernel<<<grid, kTileThreads, static_cast<size_t>(bytes), target.stream>>>(params);
   return cudaGetLastError();

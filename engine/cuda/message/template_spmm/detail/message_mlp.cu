@@ -60,7 +60,7 @@ cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& 
   if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
   const MessageTile tile(args.problem);
   EdgeTileParams params;
-  const cudaError_t error = SetEdgeTileParams(args, tile, kLargeMessageTile, target, scratch, &params);
+  const cudaError_t error = SetEdgeTileParams(args, tile, target, scratch, &params);
   if (error != cudaSuccess) return error;
   return tile.Bytes(kLargeMessageTile) <= LargeTileBytes(target.limits)
              ? Launch<kLargeMessageTile>(params, tile, target)

@@ -86,7 +86,7 @@ struct TileColumn {
   Total folded, since;
 
   // `place`: index of the edge in its row or piece.
-  __device__ void Add(const MessageReduceArgs& args, float m, int64_t place) {
+  __device__ void Add(const MessageReduceArgs& args, float m, int place) {
     since.Join(args, Total::Of(args, m));
     if (place % kFoldEdges != kFoldEdges - 1) return;
     folded.Join(args, since);
