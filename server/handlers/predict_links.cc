@@ -33,12 +33,15 @@ StatusOr<LinkDecoder> FromProto(v1::LinkDecoder decoder) {
   }
 }
 
+// Bytes of the ids that come with a score, in the engine's result and in the reply's tensors.
+int64_t BytesOfIds(const v1::PredictLinksRequest& request) { return request.all_edges() ? 16 : 0; }
+int64_t BytesOfIds(const v1::TopLinksRequest&) { return 8; }
+
 // Bytes of the reply's tensors for one score.
-int64_t BytesOfScore(bool probabilities, int64_t of_ids) { return 4 + (probabilities ? 4 : 0) + of_ids; }
-int64_t BytesOfScore(const v1::PredictLinksRequest& request) {
-  return BytesOfScore(request.return_probabilities(), request.all_edges() ? 16 : 0);
+template <class Request>
+int64_t BytesOfScore(const Request& request) {
+  return 4 + (request.return_probabilities() ? 4 : 0) + BytesOfIds(request);
 }
-int64_t BytesOfScore(const v1::TopLinksRequest& request) { return BytesOfScore(request.return_probabilities(), 8); }
 
 void SetProbabilities(const float* scores, int64_t rows, int64_t cols, v1::Tensor* tensor) {
   std::vector<float> probabilities(scores, scores + rows * cols);
@@ -64,11 +67,12 @@ void EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t 
 
 }  // namespace
 
-AnswerCheck InferenceHandler::CheckLinks(int64_t bytes_of_score, bool stream, Call* call) {
-  return [this, bytes_of_score, stream, call](const AnswerShape& answer) -> Status {
-    if (stream) return TakeShare(answer, 0, call);
+AnswerCheck InferenceHandler::CheckLinks(int64_t bytes_of_score, int64_t bytes_of_ids, bool stream, Call* call) {
+  return [this, bytes_of_score, bytes_of_ids, stream, call](const AnswerShape& answer) -> Status {
+    const int64_t scores = answer.rows * answer.width;
+    if (stream) return TakeShare(answer, scores * bytes_of_ids, call);
     VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * bytes_of_score));
-    return TakeShare(answer, MessageBytes(answer.rows * answer.width * bytes_of_score), call);
+    return TakeShare(answer, scores * bytes_of_ids + MessageBytes(scores * bytes_of_score), call);
   };
 }
 
@@ -98,7 +102,7 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeLinks(Call& call, const v1::P
   }
   out.options.output = request.output();
   out.links = std::move(links);
-  out.check_answer = CheckLinks(BytesOfScore(request), stream, &call);
+  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), stream, &call);
   return out;
 }
 
@@ -123,7 +127,7 @@ StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1
   wanted.include_self = request.include_self();
   out.options.output = request.output();
   out.links = std::move(links);
-  out.check_answer = CheckLinks(BytesOfScore(request), /*stream=*/false, &call);
+  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), /*stream=*/false, &call);
   return out;
 }
 

@@ -305,6 +305,22 @@ TEST_F(InferenceHandlerTest, AReplyOfLinksKeepsItsLimit) {
   EXPECT_EQ(DetailOf(outcome)->reason, "BAD_LINKS");
 }
 
+TEST_F(InferenceHandlerTest, EdgesInPiecesCountWithTheirEnds) {
+  limits_.max_reply_bytes_per_client = 8 << 20;
+  InferenceHandler handler(engine_, metrics_, workers_, limits_, &clock_);
+  v1::PredictLinksRequest edges;
+  *edges.mutable_target() = request_.target();
+  edges.set_all_edges(true);
+  const auto check_of = [&](Call& call) {
+    handler.PredictLinksStream(call, edges, [](const auto&) {});
+    return engine_.last_request->check_answer;
+  };
+  Call another;
+  another.method = Method::kPredictLinksStream;
+  EXPECT_TRUE(check_of(call_)({300'000, 1}).ok());  // 20 bytes each
+  EXPECT_EQ(DetailOf(check_of(another)({300'000, 1}))->reason, "CLIENT_REPLIES_FULL");
+}
+
 TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {
   limits_.max_response_bytes = 100;  // 6 rows of 16 bytes
   v1::EmbedRequest request;
