@@ -43,11 +43,15 @@ def sample(server, device, begin):
 
 
 def growth(times, values):
-    """Of a line through the second half: MiB an hour, and MiB over that half."""
+    """Of a line through the second half: MiB an hour, and MiB over that half. Requests under way come and go: what grows shows in the least and
+    the median of each quarter, too."""
     half = times >= times[-1] / 2
     slope = np.polyfit(times[half], values[half], 1)[0]
+    quarters = [quarter / 2**20 for quarter in np.array_split(values, 4)]
     return {"mib_per_hour": round(slope * 3600 / 2**20, 1), "mib_in_second_half": round(slope * (times[-1] / 2) / 2**20, 2),
-            "least_mib": round(float(values[half].min()) / 2**20, 1), "most_mib": round(float(values[half].max()) / 2**20, 1)}  # fmt: skip
+            "least_mib": round(float(values[half].min()) / 2**20, 1), "most_mib": round(float(values[half].max()) / 2**20, 1),
+            "least_of_quarters_mib": [round(float(quarter.min()), 1) for quarter in quarters],
+            "median_of_quarters_mib": [round(float(np.median(quarter)), 1) for quarter in quarters]}  # fmt: skip
 
 
 def watch(server, cores, options):
