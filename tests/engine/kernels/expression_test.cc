@@ -116,7 +116,8 @@ void Check(const TestedKernel& kernel, const TestGraph& graph, int64_t width, in
       const EdgeReduce reduce = kReduces[at / width];
       const double expected = degree == 0 ? 0.0 : operands.Expected(reduce, i, at % width);
       // Messages are below 4; a deviation has half of the digits of its variance.
-      const double bound = (reduce == EdgeReduce::kStd ? 3e-4 : 4e-6) * (reduce == EdgeReduce::kSum ? degree + 1 : 4);
+      const double bound =
+          (reduce == EdgeReduce::kStd ? 3e-4 : 4e-6) * static_cast<double>(reduce == EdgeReduce::kSum ? degree + 1 : 4);
       ASSERT_NEAR(dst.at(i, at), expected, bound) << "row " << i << " of " << degree << " edges, column " << at;
     }
   }
