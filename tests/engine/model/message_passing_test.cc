@@ -14,7 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using testing::ExpectRefused;
 using ::testing::FloatEq;
-using ::testing::HasSubstr;
 using testing::LoadOrFail;
 using testing::NamesOfSteps;
 using testing::SafetensorsBuilder;
