@@ -188,9 +188,10 @@ void RefusedCase(Machine& machine, Report& report, const testing::ReceptiveField
   const auto plan = Plan::Build(RequestFor(machine, test, *features, OrderKind::kNone, Storage::kFloat32),
                                 machine.registry, *machine.device);
   const auto detail = DetailOf(plan.status());
-  report.CheckTrue("field", std::string(test.name) + " is refused, as no kernel of the device computes it",
-                   detail.has_value() && detail->reason == "KERNEL_REFUSED" &&
-                       plan.status().message().find("no expression kernel runs on this device") != std::string_view::npos);
+  report.CheckTrue(
+      "field", std::string(test.name) + " is refused, as no kernel of the device computes it",
+      detail.has_value() && detail->reason == "KERNEL_REFUSED" &&
+          plan.status().message().find("no expression kernel runs on this device") != std::string_view::npos);
 }
 
 void PlanCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
