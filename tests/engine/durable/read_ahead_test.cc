@@ -20,7 +20,6 @@ namespace vicinal::durable {
 namespace {
 
 using state::VersionId;
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 class ReadAheadTest : public ::testing::Test {
