@@ -162,8 +162,8 @@ stage_fuzz() {
 # A folder in memory for what tests write, removed at the end; none where there is too little, or where programs may not run.
 make_memory() {
   local free
-  free="$(findmnt --noheadings --bytes --output AVAIL --target /dev/shm 2>/dev/null || echo 0)"
-  [[ "$free" -ge $((4 << 30)) ]] || return 0
+  free="$(df --block-size=1 --output=avail /dev/shm 2>/dev/null | tail -n 1)"
+  [[ "${free:-0}" -ge $((4 << 30)) ]] || return 0
   memory="$(mktemp -d /dev/shm/vicinal_tests_XXXXXX)"
   trap 'rm -rf "$memory"' EXIT
   install -m 755 /bin/true "$memory/true"
