@@ -89,7 +89,7 @@ std::vector<ArgumentSpec> ArgumentsOf(DecoderKind kind) {
 }
 
 // An activation becomes part of the Linear before it.
-Status AddStep(const Step& step, const LayerDeclaration& layer, Decoder* decoder) {
+Status TakeStep(const Step& step, const LayerDeclaration& layer, Decoder* decoder) {
   if (const auto* linear = std::get_if<LinearStep>(&step.op)) {
     decoder->layers.push_back({linear->weight, linear->bias, {}});
     return OkStatus();
@@ -115,7 +115,7 @@ Status ReadNetwork(const Arguments& args, const std::string& prefix, TensorBinde
     const size_t first = steps.steps().size();
     VICINAL_ASSIGN_OR_RETURN(value, LowerLayer(layer, {value}, steps, tensors, false, true, nullptr));
     for (size_t i = first; i < steps.steps().size(); ++i) {
-      VICINAL_RETURN_IF_ERROR(AddStep(steps.steps()[i], layer, decoder));
+      VICINAL_RETURN_IF_ERROR(TakeStep(steps.steps()[i], layer, decoder));
     }
   }
   const std::string field = args.FieldOf("nn");
