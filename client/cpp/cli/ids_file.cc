@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<int64_t>> ParseLines(std::string_view text, const std
     const absl::Status added = ids ? AddIds(line, ids, &nodes) : AddNumbers(line, as_rows, &nodes);
     if (added.ok()) continue;
     const std::string where = path.empty() ? "" : absl::StrCat(path, ":", lines.number(), ": ");
-    return absl::InvalidArgumentError(absl::StrCat("--nodes: ", where, added.message()));
+    return absl::InvalidArgumentError(absl::StrCat(where, added.message()));
   }
   return nodes;
 }
@@ -95,10 +95,10 @@ absl::StatusOr<std::vector<int64_t>> ParseLines(std::string_view text, const std
 absl::StatusOr<std::vector<int64_t>> ReadNodes(const std::string& path, const std::optional<IdMap>& ids) {
   CLIENT_ASSIGN_OR_RETURN(const Array array, ReadNpy(path));
   absl::StatusOr<std::vector<int64_t>> nodes = ToInts(array);
-  if (!nodes.ok()) return absl::InvalidArgumentError(absl::StrCat("--nodes: ", path, ": ", nodes.status().message()));
+  if (!nodes.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", nodes.status().message()));
   for (size_t i = 0; ids && i < nodes->size(); ++i) {
     const absl::StatusOr<int64_t> node = NodeOf(absl::StrCat((*nodes)[i]), ids, false);
-    if (!node.ok()) return absl::InvalidArgumentError(absl::StrCat("--nodes: ", path, ": ", node.status().message()));
+    if (!node.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", node.status().message()));
     (*nodes)[i] = *node;
   }
   return nodes;
@@ -137,13 +137,14 @@ absl::StatusOr<std::optional<IdMap>> LoadForced(const Context& context, const v1
   return std::optional<IdMap>(std::move(ids));
 }
 
-// No map fits. What --nodes names may be meant as ids or as row numbers: guessing would answer for other nodes.
+// No map fits. What an option names may be meant as ids or as row numbers: guessing would answer for other nodes.
 absl::StatusOr<std::optional<IdMap>> WithoutMap(const Context& context, const std::string& why,
                                                 std::vector<std::string>* notes) {
-  if (context.args.Text("nodes", "all") != "all") {
-    return absl::InvalidArgumentError(absl::StrCat(why,
-                                                   ", so --nodes could mean ids or row numbers: pass --ids FILE with "
-                                                   "the map, or --ids none for row numbers"));
+  for (const char* option : {"nodes", "sources", "targets", "partners"}) {
+    if (context.args.Text(option, "all") == "all") continue;
+    return absl::InvalidArgumentError(absl::StrCat(why, ", so --", option,
+                                                   " could mean ids or row numbers: pass --ids FILE with the map, or "
+                                                   "--ids none for row numbers"));
   }
   notes->push_back(absl::StrCat(why, "; the answer uses row numbers (--ids FILE names the map)"));
   return std::optional<IdMap>();
@@ -234,26 +235,34 @@ std::string NodeName(const std::optional<IdMap>& ids, int64_t node) {
 }
 
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
-                                                               bool as_rows) {
+                                                               bool as_rows, std::string_view option) {
+  const std::string name = "--" + std::string(option);
+  const auto wrong = [&name](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", why));
+  };
   if (text == "all") return std::optional<std::vector<int64_t>>();
-  if (text == "@") return absl::InvalidArgumentError("--nodes @FILE needs a file name");
+  if (text == "@") return absl::InvalidArgumentError(absl::StrCat(name, " @FILE needs a file name"));
   std::vector<int64_t> nodes;
   if (text.rfind('@', 0) != 0) {
     absl::StatusOr<std::vector<int64_t>> words = ParseLines(text, "", ids, as_rows);
     if (!words.ok() && Exists(text)) {
-      return absl::InvalidArgumentError(absl::StrCat("--nodes: ", Shown(text), " is a file: write --nodes @", text));
+      return wrong(absl::StrCat(Shown(text), " is a file: write ", name, " @", text));
     }
-    if (!words.ok()) return words.status();
+    if (!words.ok()) return wrong(std::string(words.status().message()));
     nodes = *std::move(words);
   } else if (EndsWith(text, ".npy")) {
-    CLIENT_ASSIGN_OR_RETURN(nodes, ReadNodes(text.substr(1), ids));
+    absl::StatusOr<std::vector<int64_t>> read = ReadNodes(text.substr(1), ids);
+    if (!read.ok()) return wrong(std::string(read.status().message()));
+    nodes = *std::move(read);
   } else {
     const std::string path = text.substr(1);
     CLIENT_ASSIGN_OR_RETURN(const std::string words, ReadFile(path));
     CLIENT_RETURN_IF_ERROR(CheckText(words, path));
-    CLIENT_ASSIGN_OR_RETURN(nodes, ParseLines(words, path, ids, as_rows));
+    absl::StatusOr<std::vector<int64_t>> lines = ParseLines(words, path, ids, as_rows);
+    if (!lines.ok()) return wrong(std::string(lines.status().message()));
+    nodes = *std::move(lines);
   }
-  if (nodes.empty()) return absl::InvalidArgumentError("--nodes is empty");
+  if (nodes.empty()) return absl::InvalidArgumentError(name + " is empty");
   return std::optional<std::vector<int64_t>>(std::move(nodes));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -65,11 +66,11 @@ std::optional<IdMap> KnownIds(const Context& context, const std::string& graph);
 // The name of a node in output: the user's own id, or the number.
 std::string NodeName(const std::optional<IdMap>& ids, int64_t node);
 
-// The nodes that --nodes names: "0,5,9" or "@FILE" (one per line, or an .npy of integers). With a map these are the
+// The nodes that --`option` names: "0,5,9" or "@FILE" (one per line, or an .npy of integers). With a map these are the
 // user's own ids, also in an .npy; an id that contains a comma is in double quotes, or on a line of its own. nullopt
 // for "all". `as_rows`: --ids none was given, so errors do not suggest --ids.
 absl::StatusOr<std::optional<std::vector<int64_t>>> ParseNodes(const std::string& text, const std::optional<IdMap>& ids,
-                                                               bool as_rows = false);
+                                                               bool as_rows = false, std::string_view option = "nodes");
 
 }  // namespace vicinal::client::cli
 

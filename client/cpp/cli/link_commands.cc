@@ -72,14 +72,14 @@ absl::Status FillRequest(const Arguments& args, Request* request) {
 // Nodes of --NAME, which are not all.
 absl::StatusOr<std::vector<int64_t>> NamedNodes(const Arguments& args, const char* name, const Ids& ids) {
   CLIENT_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> nodes,
-                          ParseNodes(args.Text(name), ids.map, args.Text("ids") == "none"));
+                          ParseNodes(args.Text(name), ids.map, args.Text("ids") == "none", name));
   if (!nodes) return absl::InvalidArgumentError(absl::StrCat("--", name, " must name nodes, not all"));
   return *nodes;
 }
 
 absl::Status FillNodes(const Arguments& args, const char* name, const Ids& ids, v1::NodeSelection* nodes) {
   CLIENT_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> read,
-                          ParseNodes(args.Text(name, "all"), ids.map, args.Text("ids") == "none"));
+                          ParseNodes(args.Text(name, "all"), ids.map, args.Text("ids") == "none", name));
   if (read) {
     nodes->mutable_ids()->Add(read->begin(), read->end());
   } else {

@@ -32,6 +32,8 @@ TEST(ParseNodesTest, Numbers) {
   EXPECT_EQ(ParseNodes("0,x", std::nullopt, /*as_rows=*/true).status().message(),
             "--nodes: 'x' is not a 64-bit integer; with --ids none nodes are row numbers");
   EXPECT_THAT(IdsFileError(",", std::nullopt), HasSubstr("--nodes is empty"));
+  EXPECT_EQ(ParseNodes("x", std::nullopt, true, "sources").status().message(),
+            "--sources: 'x' is not a 64-bit integer; with --ids none nodes are row numbers");
 }
 
 TEST(ParseNodesTest, Files) {
