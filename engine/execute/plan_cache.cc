@@ -102,6 +102,12 @@ std::shared_ptr<Plan> PlanCache::Keep(const PlanRequest& request, const std::str
     plan->ContinueCounts(before->steps);
     taken.splice(taken.begin(), retired_, before);
   }
+  // What nobody has used yet takes the place of its like only.
+  if (ahead && static_cast<int64_t>(entries_.size()) >= max_plans_) {
+    const auto unused = std::find_if(entries_.rbegin(), entries_.rend(), [](const Entry& kept) { return kept.unused; });
+    if (unused == entries_.rend()) return plan;
+    Drop(std::prev(unused.base()), &dropped);
+  }
   while (static_cast<int64_t>(entries_.size()) >= max_plans_) Drop(std::prev(entries_.end()), &dropped);
   entries_.push_front(std::move(entry));
   by_key_.emplace(entries_.front().key, entries_.begin());

@@ -15,6 +15,8 @@ namespace {
 
 // A request is small if it wants few nodes and is known to take little; one that was never run counts as small.
 constexpr size_t kSmallNodes = 1024;
+// Pairs of nodes that are scored: with an MLP each costs a run of it.
+constexpr int64_t kSmallPairs = int64_t{1} << 14;
 constexpr double kSmallSeconds = 0.005;
 
 // Batches of graphs share a run up to so many nodes: a larger one gains nothing from company.
@@ -287,6 +289,7 @@ bool RequestQueue::MayRunAside(const FairQueue::Entry& entry) const {
       request.brings_features) {
     return false;
   }
+  if (request.links != nullptr && request.links->num_pairs() > kSmallPairs) return false;
   if (request.nodes.ids.size() > kSmallNodes || request.key.options.receptive_field == ReceptiveField::kNever) {
     return false;
   }

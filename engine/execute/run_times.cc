@@ -32,12 +32,17 @@ int LinkClass(const QueuedRequest& request) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(request.links->num_pairs())));
 }
 
+// Whose scores: an MLP costs a hundred times a product. -1: rows are wanted.
+int DecoderClass(const QueuedRequest& request) {
+  return request.links == nullptr ? -1 : static_cast<int>(request.links->decoder->kind);
+}
+
 }  // namespace
 
 RunKind RunKindOf(const QueuedRequest& request) {
   const RequestKey& key = request.key;
   return absl::HashOf(key.graph, key.model, key.options, key.private_id != 0, request.brings_features,
-                      SizeClass(request), LinkClass(request), request.kept != nullptr);
+                      SizeClass(request), LinkClass(request), DecoderClass(request), request.kept != nullptr);
 }
 
 double RunTimes::Alone(RunKind kind, MonotonicTime now) const {

@@ -18,6 +18,8 @@ namespace vicinal::state {
 namespace {
 
 constexpr char kLayoutsDirectory[] = "/layouts";
+// Of one graph version and kind of device; a server has one for each adjacency, kernel and setting in use.
+constexpr size_t kMaxLayouts = 1024;
 
 Status IgnoreMissing(const Status& status) { return status.code() == StatusCode::kNotFound ? OkStatus() : status; }
 
@@ -30,6 +32,8 @@ StatusOr<std::vector<ManifestFile>> LayoutFilesIn(const std::string& path, std::
   if (layouts == json.end() || !layouts->is_array()) return Damaged(path, "layouts is not a list");
   std::vector<ManifestFile> files;
   std::set<std::string> names;
+  if (layouts->size() > kMaxLayouts)
+    return Damaged(path, "it lists more than " + std::to_string(kMaxLayouts) + " layouts");
   for (const auto& layout : *layouts) {
     if (!layout.is_object()) return Damaged(path, "a layout is not an object");
     ManifestFile file;

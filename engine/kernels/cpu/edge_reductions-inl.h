@@ -167,15 +167,17 @@ class EdgeReduction {
       VF most = before;
       for (int64_t e = segment.begin; e < segment.end; ++e)
         most = ExtremeOf<Reduce::kMax>(most, LoadSome(score_rows[e] + k, count));
+      // While all scores are -infinity, their shares are 0: -infinity less itself is no number.
+      const VF base = hn::IfThenZeroElse(hn::Eq(most, hn::Set(d, -HUGE_VALF)), most);
       VF total = hn::Zero(d);
       for (int64_t e = segment.begin; e < segment.end; ++e) {
-        const VF share = Exp(hn::Sub(LoadSome(score_rows[e] + k, count), most));
+        const VF share = Exp(hn::Sub(LoadSome(score_rows[e] + k, count), base));
         StoreSome(share, shares + e * stride + k, count);
         total = hn::Add(total, share);
       }
       if (segment.before > 0) {
         // What was carried shrinks by the same factor as the sum of its weights.
-        const VF shrink = Exp(hn::Sub(before, most));
+        const VF shrink = Exp(hn::Sub(before, base));
         total = hn::MulAdd(hn::LoadU(d, totals + k), shrink, total);
         hn::StoreU(shrink, d, largest + k);
         ShrinkColumns(k, Smaller(count, kLanes), largest);

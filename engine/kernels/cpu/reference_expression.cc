@@ -164,7 +164,9 @@ class RowReductions {
     for (int64_t k = 0; k < scores; ++k) {
       const double score = values.At(result.score, k);
       const double most = edges_ == 1 ? score : ReferenceExtreme(Reduce::kMax, largest[k], score);
-      const double shrink = edges_ == 1 ? 0.0 : std::exp(largest[k] - most), share = std::exp(score - most);
+      // While all scores are -infinity, their shares are 0: -infinity less itself is no number.
+      const double base = std::isinf(most) && most < 0.0 ? 0.0 : most;
+      const double shrink = edges_ == 1 ? 0.0 : std::exp(largest[k] - base), share = std::exp(score - base);
       largest[k] = most;
       totals[k] = totals[k] * shrink + share;
       for (int64_t c = k * part; c < (k + 1) * part; ++c)

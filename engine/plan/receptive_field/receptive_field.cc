@@ -141,7 +141,7 @@ Status ReceptiveFieldFinder::Expand(const HostEdges& full, const ReceptiveFieldS
 
 CsrView ReceptiveFieldFinder::Adjacency(int index, int depth) const {
   const LocalCsr& local = locals_[index];
-  VICINAL_DCHECK(rows_[depth] <= local.rows);
+  VICINAL_CHECK(rows_[depth] <= local.rows);
   return {rows_[depth],         rows_[depth + 1], local.row_ptr.data()[rows_[depth]],
           local.row_ptr.data(), local.col.data(), local.weighted ? local.value.data() : nullptr};
 }

@@ -208,6 +208,8 @@ Depths DepthsOf(const Program& program) {
     VICINAL_CHECK(depth >= 0);
     depths.nodes[i] = depth;
     const NodeTraits& traits = TraitsOf(node.kind);
+    // Its edges lead one hop further, also where nothing is read of their sources.
+    if (traits.locality == Locality::kNeighbourhood) depths.deepest = std::max(depths.deepest, depth + 1);
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       need(node.inputs[input], depth + (Gathers(node, traits, input) ? 1 : 0));
     }

@@ -254,6 +254,19 @@ TEST_F(PlanCacheTest, APlanMadeAheadIsNotInUseUntilItIsFound) {
   EXPECT_EQ(cache_.count(), 0);
 }
 
+TEST_F(PlanCacheTest, APlanMadeAheadTakesThePlaceOfItsLikeOnly) {
+  const auto has = [this](ValueId output) { return cache_.Has(PlanKey::Of(Request(output))); };
+  Put(1, 10), Put(2, 10);
+  cache_.InsertAhead(Request(3), "m", Counted(10));
+  cache_.InsertAhead(Request(4), "m", Counted(10));
+  EXPECT_TRUE(has(1) && has(2) && has(4));
+  EXPECT_FALSE(has(3)) << "nobody has used it";
+  cache_.Find(PlanKey::Of(Request(4)));
+  cache_.InsertAhead(Request(5), "m", Counted(10));
+  EXPECT_TRUE(has(1) && has(2) && has(4)) << "all are in use";
+  EXPECT_FALSE(has(5));
+}
+
 TEST_F(PlanCacheTest, NothingIsEvictedForAPlanThatNobodyAskedFor) {
   MemoryBudget budget{100};
   bool evicted = false;

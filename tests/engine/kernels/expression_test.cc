@@ -194,6 +194,33 @@ TEST(ExpressionNonFinite, NaNStaysWithTheRowsThatReadIt) {
   }
 }
 
+// Scores of -infinity are how a message masks edges; here more of them than a tile has.
+TEST(ExpressionNonFinite, MaskedEdgesCountNothing) {
+  TestGraph graph{"masked", 1, 100, {}};
+  for (int32_t source = 0; source < 100; ++source) graph.edges.push_back({source, 0, source < 67 ? 0.0f : 1.0f});
+  EdgeProgram program;
+  program.sources = 1;
+  program.values = {ValueOf(EdgeOp::kSource, 3, -1, -1, 0), ValueOf(EdgeOp::kWeight, 1), ValueOf(EdgeOp::kLog, 1, 1)};
+  program.results = {{EdgeReduce::kSoftmax, 0, 2}};
+  const TestCsr csr = ToCsr(graph);
+  const TestMatrix src(100, 3, 1);
+  for (const auto& kernel : Kernels()) {
+    TestMatrix dst(1, 3, 9);
+    ExpressionArgs args;
+    args.problem = {CompileEdgeProgram(program, 1), 1, 100, 100};
+    args.adjacency = csr.View(true);
+    args.sources[0] = src.view();
+    args.parameters = std::make_shared<const std::vector<const void*>>();
+    args.dst = dst.view();
+    ASSERT_TRUE(Launch(*kernel, args).ok());
+    for (int64_t c = 0; c < 3; ++c) {
+      double mean = 0.0;
+      for (int64_t source = 67; source < 100; ++source) mean += src.at(source, c) / 33.0;
+      EXPECT_NEAR(dst.at(0, c), mean, 4e-6) << kernel->kernel().name() << ", column " << c;
+    }
+  }
+}
+
 TEST(Expression, NothingToDo) {
   for (const TestGraph& graph : {TestGraph{"empty", 0, 5, {}}, TestGraph{"no_edges", 3, 5, {}}}) {
     const Operands operands(graph, 4, 1);

@@ -171,6 +171,18 @@ class ModelMaker {
     step.program = std::make_shared<const EdgeProgram>(std::move(program));
     return Add(std::move(step), {u, g, v, g}, out);
   }
+  // A message of the target and the edge's weight alone, summed: nothing of the source is read.
+  ValueId TargetMessages(ValueId x) {
+    const int64_t width = widths_[x];
+    EdgeProgram program;
+    program.targets = 1;
+    program.values = {MakeValue(EdgeOp::kTarget, width, -1, -1, 0), MakeValue(EdgeOp::kWeight, 1),
+                      MakeValue(EdgeOp::kMultiply, width, 0, 1)};
+    program.results = {{EdgeReduce::kSum, 2, -1}};
+    ExpressionStep step;
+    step.program = std::make_shared<const EdgeProgram>(std::move(program));
+    return Add(std::move(step), {x}, width);
+  }
   // An expression over rows: log(|a| + 1) * sigmoid(b) / 2 for values of one width, b perhaps of a single column.
   ValueId RowExpression(ValueId a, ValueId b) {
     const int64_t width = widths_[a];

@@ -134,6 +134,9 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
                                 m.Linear(h, 1, true));
        },
        true},
+      {"expression_of_targets", true, [](ModelMaker& m) { return m.TargetMessages(m.Linear(0, 5, true)); }, true},
+      {"expression_of_targets_twice", true,
+       [](ModelMaker& m) { return Gcn(m, m.TargetMessages(m.Linear(0, 5, true)), 5, EdgeWeighting::kGcnSent); }, true},
       {"gat_edge_mean", false,
        [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
       {"gatv2_edge_number", false,
