@@ -37,6 +37,10 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         pairs = await self.client.predict_links("cora", "gcn", edges.links[:3, 0], edges.links[:3, 1])
         np.testing.assert_array_equal(pairs.scores, edges.scores[:3])
         self.assertEqual((await self.client.top_links("cora", "gcn", [1], k=2)).partners.shape, (1, 2))
+        with self.assertRaisesRegex(vicinal.InputError, "relations are of pairs"):
+            await self.client.predict_links("cora", "gcn", relations=[0])
+        with self.assertRaisesRegex(vicinal.InputError, "relation is True"):
+            await self.client.top_links("cora", "gcn", [1], relation=True)
 
     async def test_a_stream_of_queries(self):
         async def queries():

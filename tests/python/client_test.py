@@ -109,6 +109,41 @@ class ClientTest(unittest.TestCase):
             self.client.predict_links("cora", "gcn", [1], [2], decoder="model")
         self.assertEqual(raised.exception.reason, "NO_DECODER")
 
+    def relational_model(self):
+        """DistMult with three relations: w_r, by which relation r weights a single column."""
+        document = {"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "rows", "type": "ReLU"}],
+                    "decoder": {"type": "distmult", "args": {"num_relations": 3}}}
+        weights = safetensors({"decoder.weight": np.eye(3, dtype=np.float32)})
+        self.client.upload_graph("square", [[0, 1], [1, 2]], x=np.arange(1, 10).reshape(3, 3), replace=True)
+        self.client.upload_model("relational", document, weights, replace=True)
+
+    def test_relations_of_links(self):
+        self.relational_model()
+        score = lambda **given: self.client.predict_links("square", "relational", [0, 1], [1, 2], **given).scores.tolist()
+        self.assertEqual(score(relations=[2, 0]), [3 * 6, 4 * 7])
+        self.assertEqual(score(relations=np.array([1, 1], np.uint8)), score(relation=1))
+        self.assertEqual(score(relation=1), [2 * 5, 5 * 8])
+        self.assertEqual(self.client.predict_links("square", "relational", relation=2).scores.tolist(), [3 * 6, 6 * 9])
+        self.assertEqual(score(), score(relation=0))
+
+    def test_bad_relations_are_refused(self):
+        self.relational_model()
+        with self.assertRaisesRegex(vicinal.InputError, "^relations are of pairs; for all edges give relation=R$"):
+            self.client.predict_links("square", "relational", relations=[1, 1])
+        for relation in (0, 1):
+            with self.assertRaisesRegex(vicinal.InputError, "relations and relation are given"):
+                self.client.predict_links("square", "relational", [0, 1], [1, 2], relations=[1, 1], relation=relation)
+        for relations, told in (([0.5, 1], "relations is float64"), (1, "relations is 1, but must be a list"), ("ab", "relations is 'ab'"),
+                                ([[1, 1]], r"relations is int64 \[1, 2\]"), ([1, 1 << 40], r"relations\[1\] is 1099511627776"),
+                                ([True, False], "relations is bool"), ([0, -1], r"relations\[1\] is -1"), ([[1], [1, 2]], "relations is list"),
+                                (["a", "b"], "relations is <U1"), ([1 << 80, 0], "relations is object"), ([1], "1 relations and 2 links")):
+            with self.assertRaisesRegex(vicinal.InputError, told):
+                self.client.predict_links("square", "relational", [0, 1], [1, 2], relations=relations)
+        for relation in (0.5, "ab", True, np.True_, 1 << 40, -1, [1]):
+            for call in (self.client.predict_links, self.client.top_links):
+                with self.assertRaisesRegex(vicinal.InputError, "^relation is .*must be a relation's number"):
+                    call("square", "relational", relation=relation)
+
     def test_features_of_a_request(self):
         x = GRAPH["x"].copy()
         x[5] = 0

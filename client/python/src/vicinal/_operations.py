@@ -12,6 +12,7 @@ import numpy as np
 from vicinal import results
 from vicinal._channel import Options
 from vicinal._effects import Call, Next, Open, Operation, backoff
+from vicinal._links import check_relations, relation_of_each
 from vicinal._messages import METHODS, enum_values, message
 from vicinal._tensors import Array, UINT8, features
 from vicinal._upload import Progress, Report, Upload
@@ -24,7 +25,6 @@ from vicinal.queries import Answer
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
 _ORDERS = enum_values("AnswerOrder")
-_DECODERS = enum_values("LinkDecoder")
 _TARGET, _NODES = message("Target"), message("NodeSelection")
 
 
@@ -325,13 +325,6 @@ def query_request(method: str, fields: dict[str, Any]) -> Any:
         raise
 
 
-def link_decoder(name: str) -> int:
-    wanted = "LINK_DECODER_" + (name.upper() or "UNSPECIFIED") if isinstance(name, str) else name
-    if wanted not in _DECODERS:
-        raise InputError(f"decoder is {name!r}, but must be one of ['cosine', 'dot', 'model'], or \"\"")
-    return _DECODERS[wanted]
-
-
 def run_query(session: Session, method: str, query: Query, fields: dict[str, Any], parse: Callable[..., Any]) -> Operation[Any]:
     """Selected nodes: one call. All nodes: a stream, so that the size of the answer is not limited by that of a message."""
     request = query_request(method, fields)
@@ -351,6 +344,7 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
     """`query.nodes`: the sources. Without them all edges: a stream."""
     if (query.nodes is None) != (targets is None):
         raise InputError("give both sources and targets, or neither for all edges of the graph")
+    check_relations(relations, fields["relation"], query.nodes is None)
     request = query_request("PredictLinks", {**fields, "all_edges": query.nodes is None})
     ids = yield from _fill_target(session, query, request)
     if query.nodes is None:
@@ -367,7 +361,7 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
     request.pairs.sources.extend(sources.tolist())
     request.pairs.targets.extend(ends.tolist())
     if relations is not None:
-        request.pairs.relations.extend(np.asarray(relations).tolist())
+        request.pairs.relations.extend(relation_of_each(relations, len(sources)))
     reply = yield Call(METHODS["PredictLinks"], request, query.graph)
     yield from _check_served(session, query, reply.served_by, ids)
     answer = _with_rows(results.link_scores(reply), len(sources))

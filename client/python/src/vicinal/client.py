@@ -13,6 +13,7 @@ from vicinal import results
 from vicinal._arguments import architecture_text, execution, file_bytes
 from vicinal._connection import Connection
 from vicinal._effects import Call, Exchange, Next, Open, Operation, Send, Sleep
+from vicinal._links import link_decoder, one_relation
 from vicinal._messages import METHODS
 from vicinal._upload import Report
 from vicinal.errors import from_grpc
@@ -186,21 +187,21 @@ class Client(Connection):
         fields = {"output": output, "execution": execution(options)}
         return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
 
-    def predict_links(self, graph: str, model: str, sources: Any = None, targets: Any = None, *, relations: Any = None, relation: int = 0,
-                      decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
+    def predict_links(self, graph: str, model: str, sources: Any = None, targets: Any = None, *, relations: Any = None,
+                      relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
                       x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                       options: Optional[Mapping[str, Any]] = None) -> results.LinkScores:
         """Scores of the links sources[i] -> targets[i], which need not be edges; without both, of all edges of the graph. `decoder`: "model",
         "dot" or "cosine"; "": the model's own if it has one, else dot. `relations`: one per link, for a model's decoder with several;
-        `relation`: of all. `output`: whose rows are scored; "": the decoder's, or the model's last. The rest as in `classify`."""
+        `relation`: of all (None: 0). `output`: whose rows are scored; "": the decoder's, or the model's last. The rest as in `classify`."""
         query = operations.Query(graph, model, sources, ids, x, x_nodes, feature_set, graph_version, model_version)
-        fields = {"decoder": operations.link_decoder(decoder), "relation": relation, "output": output,
+        fields = {"decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
                   "return_probabilities": probabilities, "execution": execution(options)}
         return self._run(operations.predict_links(self._session, query, targets, relations, fields))
 
     def top_links(self, graph: str, model: str, nodes: Any = None, *, k: Optional[int] = None, partners: Any = None,
-                  exclude_links: bool = False, include_self: bool = False, nodes_are_targets: bool = False, relation: int = 0,
-                  decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
+                  exclude_links: bool = False, include_self: bool = False, nodes_are_targets: bool = False,
+                  relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
                   x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                   options: Optional[Mapping[str, Any]] = None) -> results.TopPartners:
         """The `k` (None: 10) partners with the highest scores for each node, exactly, among `partners` (None: all nodes). Partners are targets
@@ -208,7 +209,7 @@ class Client(Connection):
         as in `predict_links`."""
         query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
         fields = {"k": k, "exclude_links": exclude_links, "include_self": include_self, "nodes_are_targets": nodes_are_targets,
-                  "decoder": operations.link_decoder(decoder), "relation": relation, "output": output,
+                  "decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
                   "return_probabilities": probabilities, "execution": execution(options)}
         return self._run(operations.top_links(self._session, query, partners, fields))
 
