@@ -274,6 +274,48 @@ class RefusalTest(unittest.TestCase):
         with self.assertRaisesRegex(vicinal.InputError, "TorchScript.*pass the module that it was made of"):
             vicinal.export(torch.jit.script(nn.Linear(FEATURES, CLASSES)), data())
 
+    def test_expressions_that_contradict_the_code(self):
+        class Own(pyg.MessagePassing):
+            vicinal_message = {"message": "x_j"}
+
+            def forward(self, x, edge_index, edge_attr=None, others=()):
+                return self.propagate(edge_index, x=x)
+
+        graph = data(edge_attr=torch.randn(60, 5))
+        plain = lambda c, x, e, a, w: c(x, e)
+        for stated, made, call, told in (
+                ({"message": "x_j"}, {}, lambda c, x, e, a, w: c(x, e, a),
+                 "vicinal_message has no edge_dim\n    state edge_dim: 5, or call the layer without edge_attr"),
+                ("relu(x_j)", {}, plain, "vicinal_message is a str\n    a dict is needed"),
+                ({}, {}, plain, "vicinal_message has no message"),
+                ({"message": 3}, {}, plain, "message is a int\n    a text is needed"),
+                ({"message": "x_j", "update": ["aggr", 3]}, {}, plain, "update is a list\n    a text is needed"),
+                ({"message": "x_j", "edge_dim": "5"}, {}, plain, "edge_dim is '5'"),
+                ({"message": "x_j", "edge_dim": True}, {}, plain, "edge_dim is True"),
+                ({"message": "x_j", "dim": "a"}, {}, plain, "vicinal_message has an argument 'dim'\n    it takes message, "),
+                ({"message": "x_j", "aggr": "mean"}, {"aggr": "max"}, plain, "vicinal_message has aggr='mean', the layer's own is 'max'"),
+                ({"message": "x_j"}, {"aggr": "median"}, plain, "vicinal_message has no aggr, and the layer's own is 'median"),
+                ({"message": "x_j"}, {"aggr": ["mean", "max"]}, plain, "vicinal_message has no aggr, and the layer's own is ['mean', 'max']"),
+                ({"message": "x_j"}, {"flow": "target_to_source"}, plain, "flow='target_to_source'"),
+                ({"message": "x_j"}, {}, lambda c, x, e, a, w: c(x, e, others=[x] * 8), "is called with features of nodes 9 times"),
+                ({"message": "x_j"}, {}, lambda c, x, e, a, w: c(e, e), "is called with features of nodes 0 times")):
+            with self.subTest(told):
+                own = Own(**made)
+                own.vicinal_message = stated
+                self.assertIn(told, self.refused(Net(own, call), graph))
+
+    def test_the_aggregation_of_expressions(self):
+        class Own(pyg.MessagePassing):
+            def forward(self, x, edge_index):
+                return self.propagate(edge_index, x=x)
+
+        for stated, made, wanted in ((None, "mean", "mean"), (None, "add", "sum"), (None, pyg.aggr.MaxAggregation(), "max"), (None, None, None),
+                                     ("sum", "add", "sum"), ("softmax", "add", "softmax"), (["mean", "max"], ["mean", "max"], ["mean", "max"])):
+            with self.subTest(f"{stated} {made}"):
+                own = Own(aggr=made)
+                own.vicinal_message = {"message": "x_j", "aggr": stated}
+                self.assertEqual(pyg_layer(own).args.get("aggr"), wanted)
+
     def test_wrappers_of_training_are_taken_off(self):
         module = nn.Sequential(nn.Linear(FEATURES, CLASSES))
         plain = vicinal.export(module, data())

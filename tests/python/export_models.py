@@ -70,6 +70,42 @@ class OwnMessages(pyg.MessagePassing):
         return torch.sigmoid(self.gate(torch.cat([x_i, x_j, edge_attr], dim=-1))) * self.value(x_j)
 
 
+class OwnPairs(pyg.MessagePassing):
+    """Two inputs, the module's own aggregation, and tensors that no expression names: a head of training, a statistic."""
+
+    vicinal_message = {"message": ["a = linear(x_i, query);  # a comment names head", "sigmoid(a) * tanh(x1_j)"], "update": "aggr + x1 * scale"}
+
+    def __init__(self, features, out):
+        super().__init__(aggr="max")
+        self.query, self.scale = nn.Linear(features, out), nn.Parameter(torch.ones(out))
+        self.head = nn.Linear(out, 3)
+        self.register_buffer("seen", torch.ones(2))
+
+    def forward(self, x, edge_index, h):
+        return self.propagate(edge_index, x=x, h=h) + h * self.scale
+
+    def message(self, x_i, h_j):
+        return torch.sigmoid(self.query(x_i)) * torch.tanh(h_j)
+
+
+class OwnTuples(OwnPairs):
+    """The same, called with a tuple."""
+
+    def forward(self, pair, edge_index):
+        return OwnPairs.forward(self, pair[0], edge_index, pair[1])
+
+
+class OwnSeveralInputs(nn.Module):
+    def __init__(self, features, classes):
+        super().__init__()
+        self.own, self.tuples, self.lin = OwnPairs(features, 8), OwnTuples(8, 8), nn.Linear(features, 8)
+        self.out = nn.Linear(8, classes)
+
+    def forward(self, x, edge_index):
+        h = self.lin(x)
+        return self.out(self.tuples((self.own(x, edge_index, h), h), edge_index))
+
+
 class OwnMessagesNet(nn.Module):
     def __init__(self, features, classes):
         super().__init__()

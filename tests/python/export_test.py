@@ -102,6 +102,14 @@ class ExportTest(unittest.TestCase):
         for told in ("a power mean of another power", "separate_gaussians=True", "a bipartite layer"):
             self.assertIn(told, str(raised.exception))
 
+    def test_messages_of_several_inputs(self):
+        exported = self.check(models.OwnSeveralInputs(FEATURES, CLASSES))
+        own = {layer["name"]: layer for layer in exported.architecture["layers"] if layer["type"] == "MessagePassing"}
+        self.assertEqual({name: layer["inputs"] for name, layer in own.items()}, {"own": ["x", "lin"], "tuples": ["own", "lin"]})
+        self.assertEqual(own["own"]["args"]["aggr"], "max")
+        self.assertEqual(exported.notes, tuple(f"{name}: not exported, as no expression of vicinal_message names them: seen, head.weight, head.bias"
+                                               for name in ("own", "tuples")))
+
     def test_the_cookbook(self):
         blocks = snippets("python_cookbook.md", "export_test.py")
         self.assertEqual(len(blocks), 2)

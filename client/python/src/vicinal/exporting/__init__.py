@@ -131,6 +131,6 @@ def _reference(wrapper: Wrapper, traced: torch.fx.Graph, lowering: Lowering, inp
 
 def _unused(module: torch.nn.Module, lowering: Lowering) -> list[str]:
     """Parameters that no layer took over: heads of training, mostly."""
-    kept = {value.data_ptr() for value in lowering.weights.values()}
+    kept = {value.data_ptr() for value in lowering.weights.values()} | lowering.left_out
     left = [name for name, value in module.named_parameters() if value.data_ptr() not in kept]
     return [f"not exported, as forward does not use them: {', '.join(left)}"] if left and lowering.dgl_graph is None else []

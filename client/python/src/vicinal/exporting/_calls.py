@@ -42,6 +42,8 @@ def edge_inputs(layer: Layer, given: dict[str, Any], roles: dict[torch.fx.Node, 
     if layer.type == "GENConv" and not featured and not unknown:  # its features are optional, whatever it was made with
         layer.args.pop("edge_dim")
         layer.tensors = {name: tensor for name, tensor in layer.tensors.items() if not name.startswith("lin_edge.")}
+    if featured and not reads_edge_features(layer) and layer.type == "MessagePassing":
+        raise Unsupported("vicinal_message has no edge_dim", f"state edge_dim: {edge_width}, or call the layer without edge_attr")
     if featured and not reads_edge_features(layer) and layer.type != "GATConv":  # which ignores them without edge_dim
         as_weights = ("the data's edge_attr has one number per edge, which this layer takes as weights: export(..., edge_weight=\"edge_attr\"), "
                       "and upload_graph(..., edge_weight=data.edge_attr)")

@@ -70,12 +70,16 @@ def check_constructor(module: Any) -> None:
                               "it is newer than the package: use an older torch_geometric, or a newer vicinal")
 
 
-def check_message_passing(conv: Any, aggregations: tuple[str, ...]) -> None:
-    """Arguments that convolutions pass on to MessagePassing. `aggregations`: those that the layer may have."""
+def check_direction(conv: Any) -> None:
     if getattr(conv, "flow", "source_to_target") != "source_to_target":
         raise Unsupported(f"flow={conv.flow!r}", "train with flow='source_to_target' and the rows of edge_index swapped")
     if getattr(conv, "node_dim", -2) not in (-2, 0):
         raise Unsupported(f"node_dim={conv.node_dim}", "nodes are the rows: leave node_dim out")
+
+
+def check_message_passing(conv: Any, aggregations: tuple[str, ...]) -> None:
+    """Arguments that convolutions pass on to MessagePassing. `aggregations`: those that the layer may have."""
+    check_direction(conv)
     parts = conv.aggr if isinstance(conv.aggr, (list, tuple)) else [conv.aggr]
     strange = [part for part in parts if part not in aggregations]
     several = isinstance(conv.aggr, (list, tuple)) and "std" not in aggregations

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
 from vicinal.exporting._calls import ROLES, arguments_of, edge_inputs
 from vicinal.exporting._modules import ACTIVATIONS, EMBEDDING, Layer, activation, is_pyg, mlp_parts, pyg_layer, rowwise
+from vicinal.exporting._own_messages import input_rows
 from vicinal.exporting._result import Problem, Unsupported
 from vicinal.exporting._trace import POOLS, is_ready_made, line_of
 
@@ -50,6 +51,7 @@ class Lowering:
         self.weights: dict[str, torch.Tensor] = {}
         self.problems: list[Problem] = []
         self.notes: list[str] = []
+        self.left_out: set[int] = set()  # addresses of tensors that a note names already
         self.values: dict[torch.fx.Node, str] = {}
         self.names: set[str] = {"x", "logits", "last_conv_input"}
         self.multi_label = self.graph_level = False
@@ -259,7 +261,9 @@ class Lowering:
             for name, child in mlp_parts(module):
                 value = self.emit(f"{path}.{name}", activation(child) if name.startswith("act") else self._row(child), [value])
             return value
-        layer = pyg_layer(module) if is_pyg(module) else rowwise(module)
+        layer = self._row(module)
+        if layer.type == "MessagePassing":
+            return self._own_messages(path, layer, given)
         self.graph_level = self.graph_level or layer.type.endswith("Aggregation")
         if layer.type == "JumpingKnowledge":
             return self.emit(path, layer, [self.input(one) for one in first])  # type: ignore[union-attr]
@@ -275,6 +279,14 @@ class Lowering:
 
     def _row(self, module: Any) -> Layer:
         return pyg_layer(module) if is_pyg(module) else rowwise(module)
+
+    def _own_messages(self, path: str, layer: Layer, given: dict[str, Any]) -> str:
+        flat, rows = input_rows(given, lambda value: self.values[value] not in ROLES or self.values[value] == "unknown")
+        edge_inputs(layer, flat, self.values, self.edge_width, rows)
+        if layer.left_out:
+            self.left_out |= {tensor.data_ptr() for tensor in layer.left_out.values()}
+            self.notes.append(f"{path}: not exported, as no expression of vicinal_message names them: {', '.join(layer.left_out)}")
+        return self.emit(path, layer, [self.input(flat[name]) for name in rows])
 
     def _dgl(self, node: torch.fx.Node, module: Any, path: str) -> str:
         if len(node.args) + len(node.kwargs) > 2:

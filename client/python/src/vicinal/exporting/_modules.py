@@ -11,6 +11,7 @@ from typing import Any, Optional
 import torch
 
 from vicinal.exporting._constructors import READ, check_constructor, check_message_passing, check_width
+from vicinal.exporting._own_messages import message_arguments, named_tensors
 from vicinal.exporting._result import Unsupported
 
 WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP", "LGConv", "SSGConv", "TAGConv", "ChebConv", "GatedGraphConv", "GCN2Conv",
@@ -23,7 +24,7 @@ class Layer:
     args: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     edge_weight: bool = False
-    note: str = ""
+    left_out: dict[str, torch.Tensor] = field(default_factory=dict)  # of the module, that no expression names
 
 
 def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -230,8 +231,6 @@ _ROWWISE = {
     "GLU": lambda m: _over_columns(m),
 }
 EMBEDDING = "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it (docs/python_cookbook.md)"
-_OWN_MESSAGES = ("no code is uploaded: state what its message computes in an attribute vicinal_message (docs/message_passing.md); "
-                 "a layer of docs/layers.md may compute the same")
 _SUGGESTIONS = {
     "Embedding": EMBEDDING,
     "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
@@ -248,11 +247,11 @@ def is_own_messages(module: Any) -> bool:
 
 
 def own_messages(module: Any) -> Layer:
-    """Expressions that stand beside the code which they repeat: the arguments of the layer MessagePassing."""
-    arguments = getattr(module, "vicinal_message", None)
-    if not isinstance(arguments, dict):
-        raise Unsupported(f"{type(module).__name__} has no counterpart", _OWN_MESSAGES)
-    return Layer("MessagePassing", dict(arguments), own_tensors(module))
+    args = message_arguments(module)
+    tensors = own_tensors(module)
+    layer = Layer("MessagePassing", args, named_tensors(args, tensors))
+    layer.left_out = {name: tensor for name, tensor in tensors.items() if name not in layer.tensors}
+    return layer
 
 
 def _layer_norm(norm: Any) -> Layer:
