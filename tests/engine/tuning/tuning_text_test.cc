@@ -110,7 +110,8 @@ TEST_F(TuningTextTest, NothingOfABadTextIsUsed) {
     spoil(bad);
     ExpectRefused(bad.dump(), reason, message);
   }
-  for (const TuningRecord& record : engine_->GetTuning("g")->records) {
+  const auto report = engine_->GetTuning("g");
+  for (const TuningRecord& record : report->records) {
     EXPECT_EQ(record.state, TuningState::kDefault) << "the good record beside a bad one, too";
   }
   EXPECT_TRUE(Import(text).ok());
