@@ -316,6 +316,50 @@ class RefusalTest(unittest.TestCase):
                 own.vicinal_message = {"message": "x_j", "aggr": stated}
                 self.assertEqual(pyg_layer(own).args.get("aggr"), wanted)
 
+    def test_link_predictors(self):
+        told = "export the encoder; the decoder is a section of the document (docs/formats.md#decoders-of-links)"
+        graph, conv = data(), pyg.GCNConv(FEATURES, CLASSES)
+
+        class Scoring(nn.Module):
+            def __init__(self, decode):
+                super().__init__()
+                self.conv, self.decode, self.lin = conv, decode, nn.Linear(2 * CLASSES, 1)
+
+            def forward(self, x, edge_index):
+                z = self.conv(x, edge_index)
+                return self.decode(self, z, edge_index)
+
+        class Labelled(Scoring):
+            def forward(self, x, edge_index, edge_label_index):
+                a, b = edge_label_index
+                z = self.conv(x, edge_index)
+                return (z[a] * z[b]).sum(dim=-1)
+
+        for decode in (lambda net, z, e: (z[e[0]] * z[e[1]]).sum(-1), lambda net, z, e: z[e].prod(0),
+                       lambda net, z, e: net.lin(torch.cat([z.index_select(0, e[0]), z[e[1], :]], -1)).sigmoid()):
+            text = self.refused(Scoring(decode), graph)
+            self.assertIn("1 problem:", text)
+            self.assertIn("takes rows of the ends of edges, to score links\n    " + told, text)
+        text = self.refused(Labelled(None), graph)
+        self.assertIn("needs edge_label_index, links to score\n    " + told, text)
+        self.assertIn("2 problems:", text)
+        own = type("Own", (pyg.GAE,), {})
+        for module, kind in ((pyg.GAE(conv), "GAE"), (pyg.VGAE(conv), "VGAE"), (own(conv), "Own"), (nn.DataParallel(pyg.GAE(conv)), "GAE")):
+            self.assertIn(f"{kind} scores links\n    {told}", self.refused(module, graph))
+        encoding = type("Encoding", (nn.Module,), {"encode": lambda self, x, edge_index: x})
+        self.assertIn("Encoding has no forward, but encode\n    model.forward = model.encode exports", self.refused(encoding(), graph))
+        self.assertIn("Module has no forward\n", self.refused(nn.Module(), graph))
+
+    def test_rows_of_edge_index_are_no_inputs(self):
+        for call in (lambda c, x, e, a, w: c(x + e[0].sum(), e), lambda c, x, e, a, w: c(x, e[[1, 0]]), lambda c, x, e, a, w: c(x, e[0])):
+            text = self.refused(Net(pyg.GCNConv(FEATURES, CLASSES), call), data())
+            self.assertIn("getitem() has no counterpart", text)
+            self.assertNotIn("score links", text)
+
+    def test_equal_problems_are_told_once(self):
+        text = self.refused(Net(pyg.GCNConv(FEATURES, CLASSES), lambda c, x, e, a, w: c(torch.sin(x) + torch.sin(x), e)), data())
+        self.assertIn("1 problem:", text)
+
     def test_wrappers_of_training_are_taken_off(self):
         module = nn.Sequential(nn.Linear(FEATURES, CLASSES))
         plain = vicinal.export(module, data())

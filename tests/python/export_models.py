@@ -106,6 +106,20 @@ class OwnSeveralInputs(nn.Module):
         return self.out(self.tuples((self.own(x, edge_index, h), h), edge_index))
 
 
+class Encoding(nn.Module):
+    """A link predictor as the examples have it: encode and decode, without forward."""
+
+    def __init__(self, features, out):
+        super().__init__()
+        self.conv1, self.conv2 = GCNConv(features, 8), GCNConv(8, out)
+
+    def encode(self, x, edge_index):
+        return self.conv2(self.conv1(x, edge_index).relu(), edge_index)
+
+    def decode(self, z, edge_label_index):
+        return (z[edge_label_index[0]] * z[edge_label_index[1]]).sum(dim=-1)
+
+
 class OwnMessagesNet(nn.Module):
     def __init__(self, features, classes):
         super().__init__()

@@ -112,14 +112,28 @@ class ExportTest(unittest.TestCase):
 
     def test_the_cookbook(self):
         blocks = snippets("python_cookbook.md", "export_test.py")
-        self.assertEqual(len(blocks), 2)
+        self.assertEqual(len(blocks), 3)
         data = make_data(seed=4)
         data.edge_attr = torch.randn(data.num_edges, 3)
         names = {**vars(pyg), "__name__": __name__, "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
         for block in blocks:
+            names["data"] = data if "predict_links" not in block else make_data(seed=6)
             exec(block, names)  # pylint: disable=exec-used
         self.assertEqual(self.client.get_graph("bonds").edge_features, 3)
         self.assertTrue(self.client.get_model("weighted").raw.uses_edge_weight)
+        self.assertEqual(self.client.get_model("links").decoder, "bilinear")
+        with torch.no_grad():
+            z = names["encoder"](names["data"].x, names["data"].edge_index)
+            (sources, targets) = ends = names["edge_label_index"]
+            wanted = names["decoder"](z[sources], z[targets]).flatten()
+        served = self.client.predict_links("linked", "links", *ends)
+        self.assertEqual(served.links.tolist(), ends.t().tolist())
+        torch.testing.assert_close(torch.from_numpy(served.scores.copy()), wanted, rtol=1e-4, atol=1e-4)
+
+    def test_a_module_that_encodes(self):
+        module = models.Encoding(FEATURES, CLASSES)
+        module.forward = module.encode
+        self.check(module, expected=lambda net: models.Encoding.encode(net, self.data.x.double(), self.data.edge_index))
 
     def test_features_of_edges_that_do_not_fit(self):
         data = make_data(seed=3)

@@ -13,6 +13,7 @@ import torch.fx
 
 from vicinal.errors import InputError
 from vicinal.exporting._given import given_inputs
+from vicinal.exporting._link_predictors import whole_model_problem
 from vicinal.exporting._lower import Lowering
 from vicinal.exporting._result import Exported, ExportError, Problem, as_text, safetensors
 from vicinal.exporting._trace import Wrapper, trace
@@ -34,8 +35,11 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     if not isinstance(module, torch.nn.Module):
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
         raise InputError(f"module is {what}; a trained torch.nn.Module is needed, with its weights loaded")
+    module = _unwrapped(module)
+    if (problem := whole_model_problem(module)) is not None:
+        raise ExportError([problem])
     inputs, graph = given_inputs(data, x, edge_weight)
-    module = _copied(_unwrapped(module))
+    module = _copied(module)
     wrapper = Wrapper(module, tuple(inputs))
     traced = trace(wrapper)
     lowering = Lowering(wrapper, traced, graph, inputs["edge_attr"].shape[1] if "edge_attr" in inputs else 0)

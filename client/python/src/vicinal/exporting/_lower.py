@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from vicinal.exporting._dgl import ATTENTION, dgl_layer, is_dgl
 from vicinal.exporting._calls import ROLES, arguments_of, edge_inputs
+from vicinal.exporting._link_predictors import DECODER, only_indexes, takes_ends
 from vicinal.exporting._modules import ACTIVATIONS, EMBEDDING, Layer, activation, is_pyg, mlp_parts, pyg_layer, rowwise
 from vicinal.exporting._own_messages import input_rows
 from vicinal.exporting._result import Problem, Unsupported
@@ -54,12 +55,16 @@ class Lowering:
         self.left_out: set[int] = set()  # addresses of tensors that a note names already
         self.values: dict[torch.fx.Node, str] = {}
         self.names: set[str] = {"x", "logits", "last_conv_input"}
+        self.of_links: set[torch.fx.Node] = set()
         self.multi_label = self.graph_level = False
         self.pre_output: Any = None
         self.nodes = list(graph.nodes)
 
     def run(self) -> None:
         for node in self.nodes:
+            if self.of_links & set(node.all_input_nodes):
+                self.of_links.add(node)  # what a decoder of links does is one problem, told already
+                continue
             try:
                 if node.op == "placeholder":
                     self.values[node] = node.name
@@ -115,6 +120,11 @@ class Lowering:
         if node.op == "get_attr":
             return self._own_tensor(node)
         target = node.target
+        if takes_ends(node, lambda one: self.values.get(one) in ("edge_index", "unknown") and one.op == "placeholder"):
+            self.of_links.add(node)
+            raise Unsupported("takes rows of the ends of edges, to score links", DECODER)
+        if only_indexes(node) and self.values.get(node.args[0]) in ("edge_index", "unknown"):  # type: ignore[arg-type]
+            return "unknown"
         final = _FINAL.get(target)  # type: ignore[arg-type]
         if final and self._ends(node):
             return self._drop(node, final)

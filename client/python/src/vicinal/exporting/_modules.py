@@ -11,6 +11,7 @@ from typing import Any, Optional
 import torch
 
 from vicinal.exporting._constructors import READ, check_constructor, check_message_passing, check_width
+from vicinal.exporting._link_predictors import AUTOENCODERS, DECODER
 from vicinal.exporting._own_messages import message_arguments, named_tensors
 from vicinal.exporting._result import Unsupported
 
@@ -233,6 +234,7 @@ _ROWWISE = {
 EMBEDDING = "an embedding of node ids is a table of features: upload its weight as x, and export the module that follows it (docs/python_cookbook.md)"
 _SUGGESTIONS = {
     "Embedding": EMBEDDING,
+    **dict.fromkeys(AUTOENCODERS, DECODER),
     "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
 }
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from dataclasses import dataclass, field, replace
+from typing import Any, Mapping, Optional, Union
 
 import numpy as np
 
@@ -36,9 +36,10 @@ class Problem:
 
 
 class ExportError(Error):
-    """The module cannot be exported. `problems` are all of them, not the first."""
+    """The module cannot be exported. `problems` are all of them, not the first; equal ones once."""
 
     def __init__(self, problems: list[Problem]) -> None:
+        problems = list(dict.fromkeys(problems))
         super().__init__("\n".join([f"the module cannot be exported, {len(problems)} problem{'s' * (len(problems) > 1)}:",
                                     *(f"  {problem}" for problem in problems)]))
         self.problems = problems
@@ -53,6 +54,14 @@ class Exported:
     weights: bytes = field(repr=False)
     reference: bytes = field(repr=False)
     notes: tuple[str, ...]
+
+    def with_decoder(self, decoder: Mapping[str, Any], tensors: Mapping[str, Any]) -> "Exported":
+        """The same with a section `decoder` (docs/formats.md, "Decoders of links") and its tensors by their names there, such as the
+        `state_dict()` of a torch.nn.Bilinear."""
+        prefix = decoder.get("prefix", "decoder.")
+        values = {prefix + name: value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value) for name, value in tensors.items()}
+        both = {**read_safetensors(self.weights), **{name: value.astype(np.float32) for name, value in values.items()}}
+        return replace(self, architecture={**self.architecture, "decoder": dict(decoder)}, weights=safetensors(both))
 
     def save(self, path: Union[str, os.PathLike[str]]) -> list[str]:
         """Writes PATH.json, PATH.safetensors and PATH.reference.safetensors; returns their names."""
@@ -87,3 +96,13 @@ def safetensors(tensors: dict[str, Optional[np.ndarray]]) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return b"".join([len(text).to_bytes(8, "little"), text, *data])
+
+
+def read_safetensors(data: bytes) -> dict[str, np.ndarray]:
+    """The float32 tensors of a file that `safetensors` made."""
+    begin = 8 + int.from_bytes(data[:8], "little")
+    found = {}
+    for name, entry in json.loads(data[8:begin]).items():
+        first, end = entry["data_offsets"]
+        found[name] = np.frombuffer(data[begin + first:begin + end], np.float32).reshape(entry["shape"])
+    return found

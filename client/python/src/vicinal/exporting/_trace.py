@@ -15,6 +15,7 @@ import torch
 import torch.fx
 
 from vicinal.exporting._dgl import is_dgl
+from vicinal.exporting._link_predictors import DECODER, LINKS
 from vicinal.exporting._modules import is_own_messages, is_pyg
 from vicinal.exporting._result import ExportError, Problem
 
@@ -92,6 +93,8 @@ def _parameters(module: torch.nn.Module) -> dict[str, bool]:
 def _missing(name: str, role: Optional[str], given: tuple[str, ...]) -> Problem:
     if role is not None:
         return Problem("forward", f"needs {name}, and the data has no {role}", f"add it to the data, which has {', '.join(given)}")
+    if name in LINKS:
+        return Problem("forward", f"needs {name}, links to score", DECODER)
     return Problem("forward", f"needs {name}, which has no known meaning",
                    f"parameters are recognised by name: {', '.join(names[0] for names in _ROLES.values())}; give others a default")
 
