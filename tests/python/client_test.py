@@ -101,6 +101,11 @@ class ClientTest(unittest.TestCase):
     def test_bad_links_are_refused(self):
         with self.assertRaisesRegex(vicinal.InputError, "both sources and targets"):
             self.client.predict_links("cora", "gcn", [1])
+        with self.assertRaisesRegex(vicinal.InputError, r"for an edge_label_index write \*edge_label_index$"):
+            self.client.predict_links("cora", "gcn", GRAPH["edge_index"])
+        for what, given in (("nodes", {"nodes": []}), ("partners", {"nodes": [1], "partners": np.empty(0, np.int64)})):
+            with self.assertRaisesRegex(vicinal.InputError, f"^{what} is empty; {what}=None asks for all$"):
+                self.client.top_links("cora", "gcn", **given)
         with self.assertRaisesRegex(vicinal.InputError, "2 sources and 1 targets"):
             self.client.predict_links("cora", "gcn", [1, 2], [3])
         with self.assertRaisesRegex(vicinal.InputError, "decoder is 'best'"):
@@ -108,6 +113,13 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.FailedPrecondition) as raised:
             self.client.predict_links("cora", "gcn", [1], [2], decoder="model")
         self.assertEqual(raised.exception.reason, "NO_DECODER")
+
+    def test_a_model_without_tensors_needs_no_weights(self):
+        document = {"format": "vicinal.model/1", "in_channels": 1433, "layers": [{"name": "act", "type": "ReLU"}]}
+        self.assertEqual(self.client.upload_model("bare", document).num_parameters, 0)
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.upload_model("bare2", model_files("cora-gcn")[0])
+        self.assertEqual(raised.exception.reason, "TENSOR_MISSING")
 
     def relational_model(self):
         """DistMult with three relations: w_r, by which relation r weights a single column."""
@@ -289,8 +301,7 @@ class ClientTest(unittest.TestCase):
             self.client.classify("cora", 1, [1])
         architecture, weights = model_files("cora-gcn")[:2]
         for arguments, told in (((weights, architecture), r"cora-gcn\.safetensors is not UTF-8 text: the architecture \(JSON\) comes first"),
-                                ((architecture, {"a": 1}), r"weights is dict.*safetensors\.torch\.save"),
-                                ((architecture, None), "weights is NoneType; a path or bytes are needed$")):
+                                ((architecture, {"a": 1}), r"weights is dict.*safetensors\.torch\.save")):
             with self.assertRaisesRegex(vicinal.InputError, told):
                 self.client.upload_model("m", *arguments)
         with self.assertRaisesRegex(vicinal.InputError, "no option 'speed'"):

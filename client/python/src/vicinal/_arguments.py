@@ -14,6 +14,9 @@ _ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "produc
           "priority": "Priority"}
 
 
+NO_TENSORS = (8).to_bytes(8, "little") + b"{}      "  # a safetensors file without any
+
+
 def file_bytes(value: Any, what: str) -> bytes:
     """A path, or what a file holds."""
     if isinstance(value, (bytes, bytearray, memoryview)):

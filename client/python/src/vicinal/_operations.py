@@ -255,6 +255,11 @@ def _is_mask(nodes: Any) -> bool:
     return dtype.kind == "b" if isinstance(dtype, np.dtype) else str(dtype) == "torch.bool"
 
 
+def _some(nodes: Any, what: str) -> None:
+    if hasattr(nodes, "__len__") and len(nodes) == 0:
+        raise InputError(f"{what} is empty; {what}=None asks for all")
+
+
 def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
     if _is_mask(nodes):
         raise IdsError("nodes is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
@@ -343,6 +348,8 @@ def run_query(session: Session, method: str, query: Query, fields: dict[str, Any
 def predict_links(session: Session, query: Query, targets: Any, relations: Any, fields: dict[str, Any]) -> Operation[results.LinkScores]:
     """`query.nodes`: the sources. Without them all edges: a stream."""
     if (query.nodes is None) != (targets is None):
+        if targets is None and getattr(query.nodes, "ndim", 0) == 2 and len(query.nodes) == 2:
+            raise InputError("sources is an array [2, n], and targets are missing; for an edge_label_index write *edge_label_index")
         raise InputError("give both sources and targets, or neither for all edges of the graph")
     check_relations(relations, fields["relation"], query.nodes is None)
     request = query_request("PredictLinks", {**fields, "all_edges": query.nodes is None})
@@ -385,6 +392,8 @@ def _pieces_of_links(session: Session, stream: Any) -> Operation[list[Any]]:
 
 
 def top_links(session: Session, query: Query, partners: Any, fields: dict[str, Any]) -> Operation[results.TopPartners]:
+    _some(query.nodes, "nodes")
+    _some(partners, "partners")
     request = query_request("TopLinks", fields)
     named = query if query.nodes is not None or partners is None else replace(query, nodes=partners)  # for the map of ids
     ids = yield from _fill_target(session, named, request)

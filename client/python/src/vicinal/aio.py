@@ -11,7 +11,7 @@ import grpc.aio
 
 from vicinal import _operations as operations
 from vicinal import results
-from vicinal._arguments import architecture_text, execution, file_bytes
+from vicinal._arguments import NO_TENSORS, architecture_text, execution, file_bytes
 from vicinal._connection import Connection
 from vicinal._effects import Call, Exchange, Next, Open, Operation, Send, Sleep
 from vicinal._links import link_decoder, one_relation
@@ -104,13 +104,14 @@ class AsyncClient(Connection):
                      replace: bool = False, if_version: int = 0, progress: Union[bool, Report] = False,
                      wait_for: Optional[str] = None, upload_id: Optional[str] = None) -> results.Model:
         """Uploads a model. `architecture`: what `vicinal.export` returns (which brings weights and reference), or a path, a JSON text or a
-        dict. `weights`, `reference`: safetensors, as a path or bytes. The server refuses a model that misses its reference by more than
+        dict. `weights`, `reference`: safetensors, as a path or bytes; weights=None: the
+        layers have no tensors. The server refuses a model that misses its reference by more than
         `tolerance` (0: 1e-4). `wait_for`: as for a graph."""
         if hasattr(architecture, "architecture") and weights is None:
             exported, architecture = architecture, architecture.architecture
             weights, reference = exported.weights, exported.reference if reference is None else reference
         return await self._run(operations.upload_model(
-            self._session, name, architecture_text(architecture), file_bytes(weights, "weights"),
+            self._session, name, architecture_text(architecture), NO_TENSORS if weights is None else file_bytes(weights, "weights"),
             reference=None if reference is None else file_bytes(reference, "reference"), reference_graph=reference_graph,
             reference_features=reference_features, tolerance=tolerance, replace=replace, if_version=if_version, progress=progress,
             wait_for=wait_for, upload_id=upload_id))
