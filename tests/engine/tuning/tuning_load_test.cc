@@ -28,7 +28,7 @@ TEST_F(TuningTest, LimitsEndTheWaitNotTheWork) {
   // No run ends before the wait does.
   EXPECT_EQ(engine_->TuneGraph(request).status().code(), StatusCode::kDeadlineExceeded);
   go_on.set_value();
-  EXPECT_EQ(AwaitOrdered("g")[0].state, TuningState::kTuned);
+  EXPECT_EQ(AwaitTuning("g", /*ordered=*/true)[0].state, TuningState::kTuned);
   request.limits = {};
   request.wait = false;
   EXPECT_TRUE(engine_->TuneGraph(request).ok());

@@ -150,23 +150,13 @@ class TuningTest : public ::testing::Test {
   // Before Make: deadlines in real time need a clock that advances.
   void UseRealClock() { engine_clock_ = &Clock::Real(); }
   // Waits until nothing of the graph is wanted, queued or running.
-  std::vector<TuningRecord> AwaitTuning(const std::string& graph) {
+  std::vector<TuningRecord> AwaitTuning(const std::string& graph, bool ordered = false) {
     while (true) {
       const int64_t ended = ended_.count();
       const auto report = engine_->GetTuning(graph);
       if (!report.ok()) return {};
-      if (IsTuned(report->records)) return report->records;
-      ended_.AwaitMoreThan(ended);
-    }
-  }
-  // The same for what was ordered, and only that.
-  std::vector<TuningRecord> AwaitOrdered(const std::string& graph) {
-    while (true) {
-      const int64_t ended = ended_.count();
-      const auto report = engine_->GetTuning(graph);
-      if (!report.ok()) return {};
-      const std::vector<TuningRecord> ordered = Ordered(report->records);
-      if (IsTuned(ordered)) return ordered;
+      const std::vector<TuningRecord> records = ordered ? Ordered(report->records) : report->records;
+      if (IsTuned(records)) return records;
       ended_.AwaitMoreThan(ended);
     }
   }
