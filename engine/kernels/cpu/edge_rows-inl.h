@@ -44,10 +44,8 @@ class Sources {
 class DotScorer {
  public:
   explicit DotScorer(const EdgeScoresArgs& args)
-      : args_(args), sources_(args), head_width_(args.problem.width / args.problem.heads) {
-    for (int64_t l = 0; l < kLanes * kLanes; ++l) partial_[l] = 0;
-  }
-  ~DotScorer() { Flush(); }
+      : args_(args), sources_(args), head_width_(args.problem.width / args.problem.heads) {}
+  ~DotScorer() { sums_.Flush(); }
   DotScorer(const DotScorer&) = delete;
   DotScorer& operator=(const DotScorer&) = delete;
 
@@ -58,7 +56,7 @@ class DotScorer {
       const float* u = sources_.Row(e);
       float* dst = args_.dst.row(e - args_.adjacency.row_ptr[0]);
       for (int64_t k = 0; k < args_.problem.heads; ++k) {
-        Add(PartialSums(u + k * head_width_, v + k * head_width_), dst + k);
+        sums_.Add(PartialSums(u + k * head_width_, v + k * head_width_), dst + k);
       }
     }
   }
@@ -73,25 +71,10 @@ class DotScorer {
     return sum;
   }
 
-  VICINAL_INLINE void Add(VF partial, float* to) {
-    hn::Store(partial, Floats(), partial_ + held_ * kLanes);
-    to_[held_] = to;
-    if (++held_ == kLanes) Flush();
-  }
-
-  HWY_NOINLINE void Flush() {
-    HWY_ALIGN float sums[kLanes];
-    hn::Store(SumsOfVectors(partial_), Floats(), sums);
-    for (int64_t l = 0; l < held_; ++l) *to_[l] = sums[l];
-    held_ = 0;
-  }
-
   const EdgeScoresArgs& args_;
   const Sources sources_;
   const int64_t head_width_;
-  int64_t held_ = 0;
-  float* to_[kLanes];
-  HWY_ALIGN float partial_[kLanes * kLanes];
+  LaneSums sums_;
 };
 
 // dst[e] = message(u, v).

@@ -266,30 +266,6 @@ class EdgeValues {
     }
   }
 
-  // Vectors whose lanes are summed many at once.
-  class LaneSums {
-   public:
-    LaneSums() {
-      for (float& partial : partial_) partial = 0;
-    }
-    VICINAL_INLINE void Add(VF partial, float* to) {
-      hn::Store(partial, Floats(), partial_ + held_ * kLanes);
-      to_[held_] = to;
-      if (++held_ == kLanes) Flush();
-    }
-    HWY_NOINLINE void Flush() {
-      HWY_ALIGN float sums[kLanes];
-      hn::Store(SumsOfVectors(partial_), Floats(), sums);
-      for (int64_t l = 0; l < held_; ++l) *to_[l] = sums[l];
-      held_ = 0;
-    }
-
-   private:
-    int64_t held_ = 0;
-    float* to_[kLanes];
-    HWY_ALIGN float partial_[kLanes * kLanes];
-  };
-
   static VICINAL_INLINE VF Products(const float* a, const float* b, int64_t width) {
     VF sum = hn::Zero(Floats());
     for (int64_t c = 0; c < width; c += kLanes)

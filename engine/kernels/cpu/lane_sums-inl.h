@@ -49,6 +49,31 @@ VICINAL_INLINE VF SumsOfVectors(const float* in) {
 #endif
 }
 
+// Collects vectors until the lanes of as many as a vector has can be summed together. Call Flush at the end.
+class LaneSums {
+ public:
+  LaneSums() {
+    for (float& partial : partial_) partial = 0;
+  }
+  // The sum of the lanes of `partial` goes to `to`, at the latest with Flush.
+  VICINAL_INLINE void Add(VF partial, float* to) {
+    hn::Store(partial, Floats(), partial_ + held_ * kLanes);
+    to_[held_] = to;
+    if (++held_ == kLanes) Flush();
+  }
+  HWY_NOINLINE void Flush() {
+    HWY_ALIGN float sums[kLanes];
+    hn::Store(SumsOfVectors(partial_), Floats(), sums);
+    for (int64_t l = 0; l < held_; ++l) *to_[l] = sums[l];
+    held_ = 0;
+  }
+
+ private:
+  int64_t held_ = 0;
+  float* to_[kLanes];
+  HWY_ALIGN float partial_[kLanes * kLanes];
+};
+
 }  // namespace vicinal::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
