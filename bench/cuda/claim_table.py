@@ -76,6 +76,18 @@ PROFILES = (
             ("--operations=edge_dot", "--configurations=template_sddmm,template_sddmm:serial=1")),
     Profile("hybrid partitioning", "rand-100K-out", 128, "StagedRows|MessageRows",
             ("--operations=sum", "--kernels=template_spmm")),
+    # Claims that do not hold, beside the kernel of cuSPARSE that is faster, or as fast.
+    Profile("small graphs against cuSPARSE", "cora", 64, "NeighborGroupKernel|csrmm|spmm",
+            ("--operations=sum", "--kernels=neighbor_group")),
+    Profile("a warp per row against cuSPARSE", "blogcatalog", 128, "RowCache|csrmm|spmm",
+            ("--operations=sum_weighted", "--kernels=row_cache", "--configurations=row_cache:cf=1,row_cache:cf=2")),
+    Profile("dual mode with weights against cuSPARSE", "rmat5", 64, "FullMode|SelectiveRows|NeighborGroupKernel|csrmm|spmm",
+            ("--operations=sum_weighted", "--kernels=partition_dual", _DUAL)),
+    Profile("a message per edge against cuSPARSE", "rand-100K", 128, "MessageRows|StagedRows|csrmm|spmm",
+            ("--operations=sum", "--kernels=template_spmm")),
+    Profile("attention in one kernel against three", "rand-100K", 256, "FusedAttention|EdgeProductsSerial|csrmm|spmm",
+            ("--operations=dot_1,edge_dot", "--kernels=fused_rows,template_sddmm",
+             "--configurations=template_sddmm:serial=1")),
 )
 
 # `pair(cells, graph, width)`: (the peer's Timing, ours, the (order, operation) that determines the floors or None). A

@@ -7,9 +7,9 @@
 FOLDER has the graphs of vicinal_bench_graphs, NAME.bin; BUNDLE has bin/ and lib/. Each claim (bench/cuda/claim_table.py)
 is measured with the kernel family that implements the technique, with and without it, or compared to cuSPARSE in the
 same run. Whole models are compared to PyTorch Geometric (models.py), maxima too (claim_pool.py); claims about CPUs are
-measured on this machine's cores (claim_cpu.py). Additions to memory are counted from the graphs. Bytes and transactions
-come from Nsight Compute; if it cannot read the counters, the run says so. Parts of it: --parts. Writes OUT/claims.md and
-OUT/claims-*.json; a part that is not run is read from there, so that a run can be split. Uses the standard library only,
+measured on this machine's cores (claim_cpu.py). Additions to memory are counted from the graphs. Counters come from
+Nsight Compute; if it cannot read them, the run says so. Parts of it: --parts. Writes OUT/claims.md and OUT/claims-*.json;
+a part that is not run is read from there, so that a run can be split. Uses the standard library only,
 but the programs that it starts need torch and torch_geometric in this interpreter."""
 
 import argparse
@@ -32,6 +32,12 @@ METRICS = (
     "lts__t_sectors_op_red.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "lts__t_sector_hit_rate.pct",
+    # What a kernel is limited by: the share of the peak rate of DRAM, L2 and L1, of the warps that fit, and of the issue slots.
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "l1tex__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
 )
 TIME_IS_UP = 3
 
@@ -41,11 +47,11 @@ def parse_arguments():
     parser.add_argument("--graphs", required=True, help="folder of the graphs, NAME.bin")
     parser.add_argument("--names", default=",".join(claim_table.GRAPHS), help="graphs to measure on")
     parser.add_argument("--bundle", required=True, help="folder with bin/ and lib/")
-    parser.add_argument("--parts", default="kernels,models,pool,cpu", help="which of these to measure")
+    parser.add_argument("--parts", default="kernels,models,pool,cpu,counters", help="which of these to measure")
     parser.add_argument("--out", required=True, help="folder for the results")
     parser.add_argument("--budget-ms", type=float, default=10, help="device time of one timing")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds; status 3 when something was left over")
-    parser.add_argument("--profile-seconds", type=float, default=60, help="of the above, for Nsight Compute; 0: without")
+    parser.add_argument("--profile-seconds", type=float, default=60, help="of the above, for the counters")
     return parser.parse_args()
 
 
@@ -82,7 +88,7 @@ class Measuring:
 
     def start(self, name, script, *arguments):
         """Runs one of the other scripts; its results are in file(name)."""
-        if self.left() <= 5:
+        if self.left() - self.reserved() <= 5:
             self.finished = False
             return
         command = [sys.executable, "-u", os.path.join(ROOT, "bench", "cuda", script), *arguments, "--json", self.file(name)]
@@ -99,7 +105,7 @@ class Measuring:
             if names and "models" in self.parts:
                 self.start(f"models-{number}", "models.py", "--graphs", self.options.graphs, "--names", ",".join(names),
                            "--models", ",".join(models), "--worker", self.program("vicinal_bench_worker"), "--device", device,
-                           "--rounds", "3", "--stop-after", str(self.left()))
+                           "--rounds", "3", "--stop-after", str(self.left() - self.reserved()))
             cells += [{**cell, "device": device} for cell in self.read(f"models-{number}").get("cells", [])]
         return cells
 
@@ -115,13 +121,13 @@ class Measuring:
         if claim_table.CPU_GRAPH in self.names and "cpu" in self.parts:
             self.start("cpu", "claim_cpu.py", "--graph", self.path(claim_table.CPU_GRAPH), "--worker",
                        self.program("vicinal_bench_worker"), "--width", str(claim_table.CPU_WIDTH), "--scaling-width",
-                       str(claim_table.CPU_SCALING_WIDTH), "--stop-after", str(self.left()))
+                       str(claim_table.CPU_SCALING_WIDTH), "--stop-after", str(self.left() - self.reserved()))
         return self.read("cpu").get("cells", [])
 
     def studies(self):
         """The results of all runs, including the partial results of a run that was cut short."""
         documents = []
-        reserve = self.options.profile_seconds if self.profiler() else 0.0
+        reserve = self.reserved()
         for number, study in enumerate(claim_table.STUDIES):
             graphs = [graph for graph in study.graphs if graph in self.names]
             seconds = self.left() - reserve
@@ -156,7 +162,7 @@ class Measuring:
         """{kernel: {metric: value}}, or the reason why there are no counters."""
         log = os.path.join(self.options.out, "ncu.csv")
         ncu = ["ncu", "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none", "--log-file", log,
-               "--kernel-name", "regex:" + profile.pattern, "--launch-count", "60", "--metrics", ",".join(METRICS)]
+               "--kernel-name", "regex:" + profile.pattern, "--launch-count", "120", "--metrics", ",".join(METRICS)]
         bench = self.command([profile.graph], [profile.width], [*profile.flags, "--budget_ms=0"])
         try:
             done = subprocess.run([*ncu, *bench], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -168,28 +174,44 @@ class Measuring:
         errors = [line for line in lines if line.startswith("==ERROR==")]
         return counters or f"status {done.returncode}: {errors[0] if errors else 'no counters'}"
 
+    def reserved(self):
+        """Seconds that the other parts leave for the counters."""
+        return self.options.profile_seconds if self.profiler() else 0.0
+
     def profiler(self):
-        return self.options.profile_seconds > 0 and shutil.which("ncu") is not None
+        return "counters" in self.parts and shutil.which("ncu") is not None
 
     def profiles(self):
+        """{name of a profile: {kernel: {metric: value}}}, or a reason in place of the kernels."""
         if not self.profiler():
-            return "No counters: Nsight Compute is not here or was not asked for. Counts above are from the graphs.\n"
-        text = "Counters of Nsight Compute, medians over launches (caches flushed before each):\n"
+            return self.read("counters")
+        found = {}
         for profile in claim_table.PROFILES:
             if profile.graph not in self.names:
                 continue
+            name = f"{profile.name}, {profile.graph}, width {profile.width}"
             if self.left() <= 5:
                 self.finished = False
-                return text + "  the time was up before all were read\n"
-            counters = self.profile(profile)
-            text += f"\n{profile.name}, {profile.graph}, width {profile.width}:"
-            if isinstance(counters, str):
-                text += f" {counters}\n"
+                found[name] = "the time was up"
                 continue
-            text += "\n"
-            for kernel, metrics in counters.items():
-                text += f"  {kernel}: " + ", ".join(f"{name} {value:.6g}" for name, value in metrics.items()) + "\n"
-        return text
+            found[name] = self.profile(profile)
+            with open(self.file("counters"), "w", encoding="utf-8") as file:
+                json.dump(found, file, indent=1)
+        return found
+
+
+def counters_text(found):
+    if not found:
+        return "No counters: Nsight Compute is not here or was not asked for. Counts above are from the graphs.\n"
+    text = "Counters of Nsight Compute, medians over launches (caches flushed before each):\n"
+    for name, kernels in found.items():
+        if isinstance(kernels, str):
+            text += f"\n{name}: {kernels}\n"
+            continue
+        text += f"\n{name}:\n"
+        for kernel, metrics in kernels.items():
+            text += f"  {kernel}: " + ", ".join(f"{metric} {value:.6g}" for metric, value in metrics.items()) + "\n"
+    return text
 
 
 def main():
@@ -198,11 +220,12 @@ def main():
     measuring = Measuring(options)
     documents = measuring.studies()
     models = measuring.models()
-    cells = claim_cells.Cells(documents, models, measuring.cpu(), measuring.pool())
+    pool = measuring.pool()  # short, so before the CPU's part, which takes minutes
+    cells = claim_cells.Cells(documents, models, measuring.cpu(), pool)
     device = documents[0]["device"] if documents else "nothing was measured"
     text = f"{device}\n\n{claim_table.table(cells)}\n{claim_table.count_table(measuring.counts())}\n"
     text += claim_table.models_line(models)
-    text += (measuring.profiles() if "kernels" in measuring.parts else "") + claim_table.details(cells)
+    text += counters_text(measuring.profiles()) + claim_table.details(cells)
     if not measuring.finished:
         text += "\nThe time was up before all was measured.\n"
     print(text)
