@@ -41,7 +41,7 @@ def parse_arguments():
 
 
 def settings(nodes, width):
-    """name -> configurations (source_rows, tile_columns) of tiled_rows."""
+    """name -> configurations (source_rows, tile_columns, shared) of tiled_rows."""
     tiles = [t for t in (16, 64, 128) if t < width]
     parts = [max(64, nodes // n) for n in (4, 8, 16)]
     return {
@@ -49,6 +49,7 @@ def settings(nodes, width):
         "tiles": [(nodes, t) for t in tiles],
         "partitions": [(p, width) for p in parts],
         "both": [(p, t) for p in parts for t in tiles],
+        "shared": [(p, t, 1) for p in (nodes, nodes // 2, nodes // 4) for t in (16, 32)],
     }
 
 
@@ -109,7 +110,7 @@ class Measuring:
         most, wide, narrow = self.options.threads, self.options.width, self.options.scaling_width
         expected = {width: self.torch_product(most, width) for width in (narrow, wide)}
         self.torch_product(1, narrow)
-        fastest = {what: settings(self.nodes, narrow)[what] for what in ("neither", "both")}
+        fastest = {what: settings(self.nodes, narrow)[what] for what in ("neither", "both", "shared")}
         for threads in (most, 1):  # one thread takes what was the fastest with all
             worker = workers.Process([self.options.worker, str(threads)])
             worker.ask("binary_graph", file=self.options.graph, features=1, order="none")

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/kernels/cpu/tiling.h"
+
 namespace vicinal::internal {
 namespace {
 
@@ -15,7 +17,6 @@ constexpr double kRowNs = 6.0;          // per row of the result, without its by
 constexpr double kUnprefetched = 1.6;   // factor for rows beyond the L2 without prefetching
 constexpr double kAttentionEdgeNs = 4;  // of a score and its exponential, per head
 constexpr double kCopyNs = 1.0;         // per row that is copied into a tile, without its bytes
-constexpr int64_t kPanelRows = 8192;    // of tiled_rows, which copies all parts of the sources per panel
 constexpr double kL2Bytes = 1 << 20, kLlcBytes = 32 << 20;
 constexpr int64_t kRegisterColumns = 256;  // columns that a kernel sums in one pass
 
@@ -35,11 +36,12 @@ double RowSeconds(const WorkShape& shape, int64_t row_bytes, bool prefetched) {
   return bytes * (found.l2 / kL2Speed + beyond * (prefetched ? 1.0 : kUnprefetched));
 }
 
-// Source rows that a pass copies into tiles: each once if one tile holds all, otherwise once per panel of rows. 0
-// without copies.
-double RowsCopied(const WorkShape& shape, int64_t tile_rows) {
-  if (tile_rows <= 0) return 0.0;
-  const int64_t panels = tile_rows < shape.cols ? (shape.rows + kPanelRows - 1) / kPanelRows : 1;
+// Source rows that a pass of tiled_rows copies into tiles: each once if one tile holds all, otherwise once per panel of
+// rows. 0 without copies.
+double RowsCopied(const WorkShape& shape, const GatherCost& cost) {
+  if (cost.source_rows <= 0) return 0.0;
+  const int64_t panel = kTiledPanelRows * (cost.shared_copies ? std::max(1, shape.num_threads) : 1);
+  const int64_t panels = cost.source_rows < shape.cols ? (shape.rows + panel - 1) / panel : 1;
   return static_cast<double>(panels) * static_cast<double>(shape.cols);
 }
 
@@ -76,7 +78,7 @@ double GatherSeconds(const GatherCost& cost, const WorkShape& shape) {
   const double row =
       1e-9 * kRowNs * static_cast<double>(passes) + static_cast<double>(cost.columns) * 4.0 / kMemorySpeed;
   const double copy = static_cast<double>(in_pass * cost.element_bytes) / kLlcSpeed + 1e-9 * kCopyNs;
-  const double copies = RowsCopied(shape, cost.source_rows);
+  const double copies = RowsCopied(shape, cost);
   const double alone = static_cast<double>(passes) * (edges * edge + copies * copy) + rows * row;
   return alone / std::max(1, shape.num_threads);
 }

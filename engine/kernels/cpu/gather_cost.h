@@ -25,9 +25,10 @@ struct GatherCost {
   int64_t columns = 0;        // per row
   int64_t element_bytes = 4;  // of gathered rows
   bool weight_per_edge = false;
-  int64_t tile_columns = 0;  // columns per pass over the edges; 0: as many as registers hold
-  int64_t source_rows = 0;   // sources per copied tile; 0: no copies
-  bool panels = false;       // a few rows get all passes before the next rows
+  int64_t tile_columns = 0;    // columns per pass over the edges; 0: as many as registers hold
+  int64_t source_rows = 0;     // sources per copied tile; 0: no copies
+  bool shared_copies = false;  // all threads copy and use a tile together
+  bool panels = false;         // a few rows get all passes before the next rows
   bool prefetched = true;
   int64_t scored_heads = 0;  // attention: heads with a score and an exponential per edge
 };

@@ -74,7 +74,7 @@ class StopInside : public ::testing::TestWithParam<int> {
 TEST_P(StopInside, AModelOfOneStepIsStopped) {
   ModelMaker maker(kCols);
   const auto model = maker.Done(maker.Propagate(0, Reduce::kMax));
-  for (const char* kernel : {"simd_rows", "tiled_rows"}) {
+  for (const char* kernel : {"simd_rows", "tiled_rows", "tiled_rows:source_rows=300,shared=1"}) {
     const auto plan = Build(model, {{"aggregate", kernel}});
     ASSERT_EQ(plan->Steps().size(), 1u);
     int asked = 0;

@@ -92,6 +92,16 @@ TEST(PriorTest, PartsOfTheSourcesAreCopiedForEachPanelOfRows) {
   EXPECT_LT(tiled(20'000, 3'000'000, 12'288), 1.5 * Predict(Sum(64), Shape(20'000, 3'000'000)));
 }
 
+// Threads that share a part copy it once for all of them.
+TEST(PriorTest, SharedPartsAreCopiedLessOften) {
+  WorkShape shape = Shape(300'000, 3'000'000);
+  shape.num_threads = 8;
+  const auto tiled = [&shape](int32_t shared) {
+    return Predict(Sum(64), shape, {{"source_rows", 12'288}, {"tile_columns", 16}, {"shared", shared}}, "tiled_rows");
+  };
+  EXPECT_LT(tiled(1), 0.5 * tiled(0));
+}
+
 TEST(PriorTest, TheProfilesReuseCounts) {
   WorkShape shape = Shape(1'000'000, 10'000'000);
   const double at_random = Predict(Sum(128), shape);
