@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// For building, entries are scattered into their rows in any order and each row is then sorted by (column, place),
-// which is the order that a stable sort would give. Without values equal entries are the same, and no places are
-// needed.
+// Building sorts by digits in buckets (bucketed_csr.h) where memory allows. Else entries are scattered into their rows
+// in any order and each row is then sorted by (column, place), which is the order that a stable sort would give.
+// Without values equal entries are the same, and no places are needed.
 #include "engine/graph/parallel_csr.h"
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "engine/graph/bucketed_csr.h"
+#include "engine/graph/digit_sort.h"
 
 namespace vicinal {
 namespace {
@@ -17,9 +24,13 @@ namespace {
 constexpr int64_t kEdgesPerTask = int64_t{1} << 16;
 constexpr int64_t kRowsPerTask = 256;
 
-// Fewer threads are slower than one that counts. With two, building takes 2 to 3 times as long as by counting, and
-// renumbering 0.8 to 0.9 times (20 million edges, 0.23 million nodes, two cores, 2026-11-26).
+// Fewer threads are slower than one that counts. With two, building by comparison takes 2 to 3 times as long as by
+// counting, and renumbering 0.8 to 0.9 times (20 million edges, 0.23 million nodes, two cores, 2026-11-26).
 constexpr int kBuildingThreads = 8, kRenumberingThreads = 2, kExaminingThreads = 4;
+// Building in buckets.
+constexpr int kBucketThreads = 2;
+// Entries of a row, for each thread.
+constexpr int64_t kLongRows = 8;
 
 // Positions of entries, of which there are less than 2^32.
 using Place = uint32_t;
@@ -30,13 +41,43 @@ void ForRanges(ThreadPool& pool, int64_t count, int64_t per_task, const Body& bo
                    [&](int64_t task, int) { body(task * per_task, std::min(count, (task + 1) * per_task)); });
 }
 
-// Calls body(row, begin, end) for the entries of each row.
+// Calls body(row, begin, end, thread) for the entries of each row.
 template <class Body>
 void ForRows(ThreadPool& pool, const std::vector<EdgeId>& row_ptr, const Body& body) {
-  ForRanges(pool, static_cast<int64_t>(row_ptr.size()) - 1, kRowsPerTask, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) body(row, row_ptr[row], row_ptr[row + 1]);
+  const int64_t rows = static_cast<int64_t>(row_ptr.size()) - 1;
+  pool.ParallelFor((rows + kRowsPerTask - 1) / kRowsPerTask, [&](int64_t task, int thread) {
+    for (int64_t row = task * kRowsPerTask; row < std::min(rows, (task + 1) * kRowsPerTask); ++row) {
+      body(row, row_ptr[row], row_ptr[row + 1], thread);
+    }
   });
 }
+
+// Sorts rows of ids: long ones by digits, in a copy for each thread.
+class RowSorter {
+ public:
+  RowSorter(int64_t num_ids, int threads)
+      : digits_(internal::DigitsOf(
+            0, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, num_ids) - 1))))),
+        copy_(static_cast<size_t>(threads), std::vector<NodeId>(kMost)) {}
+
+  void Sort(NodeId* ids, int64_t count, int thread) {
+    if (count < kFewest || count > kMost) {
+      std::sort(ids, ids + count);
+      return;
+    }
+    const auto key_of = [](NodeId id) { return static_cast<uint32_t>(id); };
+    const NodeId* sorted =
+        internal::SortByDigits(std::span<const internal::Digit>(digits_), key_of, ids, copy_[thread].data(), count);
+    if (sorted != ids) std::copy_n(sorted, count, ids);
+  }
+
+ private:
+  // Between them digits are faster, and the copies fit in a core's second cache.
+  static constexpr int64_t kFewest = 256, kMost = int64_t{1} << 15;
+
+  const std::vector<internal::Digit> digits_;
+  std::vector<std::vector<NodeId>> copy_;
+};
 
 // [num_rows + 1]
 std::vector<EdgeId> CountRows(const std::vector<NodeId>& rows, int64_t num_rows, ThreadPool& pool) {
@@ -68,6 +109,43 @@ void SortPlaces(std::vector<Place>* places, EdgeId begin, EdgeId end, const Colu
   });
 }
 
+// Rows [0, num_rows) in parts of about as many entries: the first row of each, and the end.
+std::vector<int64_t> RowsOfEqualEntries(const Csr& csr, int64_t parts) {
+  std::vector<int64_t> begin(parts + 1, csr.num_rows);
+  for (int64_t part = 0; part < parts; ++part) {
+    begin[part] =
+        std::lower_bound(csr.row_ptr.begin(), csr.row_ptr.end() - 1, csr.nnz() * part / parts) - csr.row_ptr.begin();
+  }
+  begin[0] = 0;
+  return begin;
+}
+
+// As the serial one, each thread for a part of the rows: with cursors of its own, which begin where that part's ids do.
+bool MeetsReversesInParts(const Csr& csr, ThreadPool& pool) {
+  const int64_t parts = pool.num_threads();
+  const std::vector<int64_t> begin = RowsOfEqualEntries(csr, parts);
+  std::vector<std::vector<EdgeId>> cursors(parts, std::vector<EdgeId>(csr.num_rows));
+  std::atomic<bool> symmetric{true};
+  pool.ParallelFor(parts, [&](int64_t part, int) {
+    std::vector<EdgeId>& cursor = cursors[part];
+    for (int64_t s = 0; s < csr.num_rows; ++s) {
+      const auto first = csr.col.begin() + csr.row_ptr[s], last = csr.col.begin() + csr.row_ptr[s + 1];
+      cursor[s] = std::lower_bound(first, last, static_cast<NodeId>(begin[part])) - csr.col.begin();
+    }
+    for (int64_t t = begin[part]; t < begin[part + 1] && symmetric.load(std::memory_order_relaxed); ++t) {
+      for (EdgeId e = csr.row_ptr[t]; e < csr.row_ptr[t + 1]; ++e) {
+        const NodeId s = csr.col[e];
+        if (cursor[s] < csr.row_ptr[s + 1] && csr.col[cursor[s]] == t) {
+          ++cursor[s];
+        } else {
+          symmetric.store(false, std::memory_order_relaxed);
+        }
+      }
+    }
+  });
+  return symmetric.load();
+}
+
 bool Serves(const ThreadPool* pool, int threads, int64_t entries) {
   return pool != nullptr && pool->num_threads() >= threads && entries <= std::numeric_limits<Place>::max();
 }
@@ -75,7 +153,9 @@ bool Serves(const ThreadPool* pool, int threads, int64_t entries) {
 }  // namespace
 
 Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool) {
-  if (!Serves(pool, kBuildingThreads, edges.num_edges())) return BuildCsrByTarget(edges);
+  if (!Serves(pool, kBucketThreads, edges.num_edges())) return BuildCsrByTarget(edges);
+  if (std::optional<Csr> csr = internal::BuildCsrInBuckets(edges, *pool)) return *std::move(csr);
+  if (pool->num_threads() < kBuildingThreads) return BuildCsrByTarget(edges);
   Csr csr;
   csr.num_rows = csr.num_cols = edges.num_nodes;
   csr.row_ptr = CountRows(edges.target, edges.num_nodes, *pool);
@@ -83,13 +163,13 @@ Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool) {
   if (!edges.weighted()) {
     Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { csr.col[at] = edges.source[e]; });
     ForRows(*pool, csr.row_ptr,
-            [&](int64_t, EdgeId begin, EdgeId end) { std::sort(csr.col.begin() + begin, csr.col.begin() + end); });
+            [&](int64_t, EdgeId begin, EdgeId end, int) { std::sort(csr.col.begin() + begin, csr.col.begin() + end); });
     return csr;
   }
   std::vector<Place> places(edges.num_edges());
   Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { places[at] = static_cast<Place>(e); });
   csr.value.resize(edges.num_edges());
-  ForRows(*pool, csr.row_ptr, [&](int64_t, EdgeId begin, EdgeId end) {
+  ForRows(*pool, csr.row_ptr, [&](int64_t, EdgeId begin, EdgeId end, int) {
     SortPlaces(&places, begin, end, [&](Place e) { return edges.source[e]; });
     for (EdgeId at = begin; at < end; ++at) {
       csr.col[at] = edges.source[places[at]];
@@ -113,16 +193,17 @@ Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPoo
   }
   renumbered.col.resize(csr.nnz());
   if (csr.value.empty()) {
-    ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end) {
+    RowSorter sorter(csr.num_cols, pool->num_threads());
+    ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end, int thread) {
       const EdgeId old_begin = csr.row_ptr[old_of_new[row]];
       for (EdgeId at = begin; at < end; ++at) renumbered.col[at] = new_of_old[csr.col[old_begin + at - begin]];
-      std::sort(renumbered.col.begin() + begin, renumbered.col.begin() + end);
+      sorter.Sort(renumbered.col.data() + begin, end - begin, thread);
     });
     return renumbered;
   }
   std::vector<Place> places(csr.nnz());
   renumbered.value.resize(csr.nnz());
-  ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end) {
+  ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end, int) {
     std::iota(places.begin() + begin, places.begin() + end, static_cast<Place>(csr.row_ptr[old_of_new[row]]));
     SortPlaces(&places, begin, end, [&](Place e) { return new_of_old[csr.col[e]]; });
     for (EdgeId at = begin; at < end; ++at) {
@@ -135,6 +216,8 @@ Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPoo
 
 bool IsPatternSymmetric(const Csr& csr, ThreadPool* pool) {
   if (!Serves(pool, kExaminingThreads, csr.nnz())) return IsPatternSymmetric(csr);
+  // Where rows are long, setting a cursor in each row for each thread costs less than searching for each edge.
+  if (csr.nnz() >= kLongRows * csr.num_rows * pool->num_threads()) return MeetsReversesInParts(csr, *pool);
   // Each edge from a lower id has as many reverses as there are of it; then all others are such reverses, if they are
   // as many in all.
   std::atomic<bool> symmetric{true};

@@ -4,6 +4,9 @@
 // copy of the tensors.
 #include "engine/graph/validate.h"
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -11,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/graph/check_tensor.h"
+#include "engine/graph/parallel_csr.h"
 
 namespace vicinal {
 namespace {
@@ -22,30 +26,62 @@ Status CheckNodeCount(int64_t num_nodes) {
                                       std::numeric_limits<NodeId>::max(), " nodes"));
 }
 
-// Narrows one row of edge_index.
+// Ids that a thread takes at a time.
+constexpr int64_t kIdsPerTask = int64_t{1} << 18;
+
+// body(task) for each task in [0, tasks); on the calling thread where `pool` is null.
+template <class Body>
+void ForTasks(ThreadPool* pool, int64_t tasks, const Body& body) {
+  if (pool != nullptr) return pool->ParallelFor(tasks, [&](int64_t task, int) { body(task); });
+  for (int64_t task = 0; task < tasks; ++task) body(task);
+}
+
+// Narrows the ids [begin, end) of `bytes`. Stops at one out of range; returns where, or `end`.
 template <class T>
-Status DecodeIds(const TensorView& edge_index, int64_t row, int64_t num_edges, int64_t num_nodes,
-                 std::vector<NodeId>* ids) {
-  ids->resize(num_edges);
-  const char* bytes = edge_index.bytes.data() + row * num_edges * static_cast<int64_t>(sizeof(T));
-  for (int64_t e = 0; e < num_edges; ++e) {
+int64_t NarrowIds(const char* bytes, int64_t begin, int64_t end, int64_t num_nodes, NodeId* ids) {
+  for (int64_t e = begin; e < end; ++e) {
     T id;
     std::memcpy(&id, bytes + e * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    if (id < 0 || static_cast<int64_t>(id) >= num_nodes) {
-      return InvalidArgument(
-          "ID_OUT_OF_RANGE", "edge_index",
-          absl::StrCat("edge_index[", row, ", ", e, "] is ", id, "; ids must be within 0..", num_nodes - 1));
-    }
-    (*ids)[e] = static_cast<NodeId>(id);
+    if (id < 0 || static_cast<int64_t>(id) >= num_nodes) return e;
+    ids[e] = static_cast<NodeId>(id);
   }
-  return OkStatus();
+  return end;
+}
+
+// Narrows one row of edge_index. REQUIRES: `ids` has as many elements as there are edges.
+template <class T>
+Status DecodeIds(const TensorView& edge_index, int64_t row, int64_t num_nodes, ThreadPool* pool,
+                 std::vector<NodeId>* ids) {
+  const auto num_edges = static_cast<int64_t>(ids->size());
+  const char* bytes = edge_index.bytes.data() + row * num_edges * static_cast<int64_t>(sizeof(T));
+  std::atomic<int64_t> first_fault{num_edges};
+  ForTasks(pool, (num_edges + kIdsPerTask - 1) / kIdsPerTask, [&](int64_t task) {
+    const int64_t begin = task * kIdsPerTask, end = std::min(num_edges, begin + kIdsPerTask);
+    const int64_t fault = NarrowIds<T>(bytes, begin, end, num_nodes, ids->data());
+    int64_t first = first_fault.load(std::memory_order_relaxed);
+    while (fault < end && fault < first && !first_fault.compare_exchange_weak(first, fault)) {
+    }
+  });
+  const int64_t e = first_fault.load();
+  if (e == num_edges) return OkStatus();
+  T id;
+  std::memcpy(&id, bytes + e * static_cast<int64_t>(sizeof(T)), sizeof(T));
+  return InvalidArgument(
+      "ID_OUT_OF_RANGE", "edge_index",
+      absl::StrCat("edge_index[", row, ", ", e, "] is ", id, "; ids must be within 0..", num_nodes - 1));
 }
 
 template <class T>
-Status DecodeEdges(const TensorView& edge_index, EdgeList* edges) {
+Status DecodeEdges(const TensorView& edge_index, ThreadPool* pool, EdgeList* edges) {
   const int64_t num_edges = edge_index.shape[1];
-  VICINAL_RETURN_IF_ERROR(DecodeIds<T>(edge_index, 0, num_edges, edges->num_nodes, &edges->source));
-  return DecodeIds<T>(edge_index, 1, num_edges, edges->num_nodes, &edges->target);
+  // Memory is taken here, and touched for the first time by a thread for each: half of the time is that.
+  std::array<std::vector<NodeId>*, 2> ends = {&edges->source, &edges->target};
+  for (std::vector<NodeId>* ids : ends) ids->reserve(num_edges);
+  ForTasks(pool, 2, [&](int64_t row) { ends[row]->resize(num_edges); });
+  for (int64_t row = 0; row < 2; ++row) {
+    VICINAL_RETURN_IF_ERROR(DecodeIds<T>(edge_index, row, edges->num_nodes, pool, ends[row]));
+  }
+  return OkStatus();
 }
 
 Status DecodeWeights(const TensorView& edge_weight, EdgeList* edges) {
@@ -63,6 +99,11 @@ Status DecodeWeights(const TensorView& edge_weight, EdgeList* edges) {
 
 StatusOr<EdgeList> AssembleEdges(int64_t num_nodes, const TensorView& edge_index,
                                  const std::optional<TensorView>& edge_weight) {
+  return AssembleEdges(num_nodes, edge_index, edge_weight, nullptr);
+}
+
+StatusOr<EdgeList> AssembleEdges(int64_t num_nodes, const TensorView& edge_index,
+                                 const std::optional<TensorView>& edge_weight, ThreadPool* pool) {
   VICINAL_RETURN_IF_ERROR(CheckNodeCount(num_nodes));
   VICINAL_RETURN_IF_ERROR(internal::CheckTensor(edge_index, "edge_index", {DataType::kInt32, DataType::kInt64}, 2));
   if (edge_index.shape[0] != 2) {
@@ -72,8 +113,8 @@ StatusOr<EdgeList> AssembleEdges(int64_t num_nodes, const TensorView& edge_index
   }
   EdgeList edges;
   edges.num_nodes = num_nodes;
-  VICINAL_RETURN_IF_ERROR(edge_index.dtype == DataType::kInt32 ? DecodeEdges<int32_t>(edge_index, &edges)
-                                                               : DecodeEdges<int64_t>(edge_index, &edges));
+  VICINAL_RETURN_IF_ERROR(edge_index.dtype == DataType::kInt32 ? DecodeEdges<int32_t>(edge_index, pool, &edges)
+                                                               : DecodeEdges<int64_t>(edge_index, pool, &edges));
   if (edge_weight) VICINAL_RETURN_IF_ERROR(DecodeWeights(*edge_weight, &edges));
   return edges;
 }

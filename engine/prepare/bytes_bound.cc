@@ -55,6 +55,8 @@ int64_t OrderBytes(OrderKind order, AutoOrders among, DeviceKind device, int64_t
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   // The graph in both directions, and cursors while it is made.
   const int64_t undirected = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + 16 * nodes;
+  // What is known of each node, and the nodes of a level.
+  const int64_t rcm = 64 * nodes;
   // Labels, sums, batches and groups of the nodes. Three graphs of a neighbour and a weight for each end of an edge: a
   // level, the next one in pieces, and that laid end to end; and an eighth for what the allocator loses. On random
   // edges levels hardly shrink, and 47 bytes an edge were measured.
@@ -68,7 +70,7 @@ int64_t OrderBytes(OrderKind order, AutoOrders among, DeviceKind device, int64_t
     case OrderKind::kDegree:
       return permutation;
     case OrderKind::kRcm:
-      return undirected + permutation + 8 * nodes;
+      return undirected + permutation + rcm;
     case OrderKind::kCommunity:
       return communities + permutation;
     case OrderKind::kMetis:
@@ -77,7 +79,7 @@ int64_t OrderBytes(OrderKind order, AutoOrders among, DeviceKind device, int64_t
       if (among == AutoOrders::kAsSent) return permutation;
       // As sent and three candidates; at most two of them are measured, when the communities are there no more.
       return 4 * permutation +
-             std::max(among == AutoOrders::kAll ? communities : undirected + 8 * nodes,
+             std::max(among == AutoOrders::kAll ? communities : undirected + rcm,
                       undirected + (device == DeviceKind::kCpu ? MeasureBytesBound(nodes, edges)
                                                                : TunedMeasureBytesBound(nodes, edges)));
   }

@@ -57,7 +57,9 @@ struct ChosenOrder {
   std::string reason;                      // for users, with the numbers
   LocalityProfile before;                  // of the numbering as sent
   std::optional<Communities> communities;  // in the ids as sent; if they were computed
-  std::vector<int64_t> metis_borders;      // between METIS's parts in the new order; if that is its order
+  // What it saves in a sum of width kMeasuredWidth over the whole graph, measured; 0: nothing, or not measured.
+  double saved_seconds = 0.0;
+  std::vector<int64_t> metis_borders;  // between METIS's parts in the new order; if that is its order
 };
 
 // `auto`, step by step, among ChooseOptions::auto_orders. Some steps end with the order as sent ("kept"); later ones

@@ -12,18 +12,6 @@
 namespace vicinal::internal {
 namespace {
 
-// No restriction: every neighbour counts.
-struct Everywhere {
-  bool operator()(NodeId) const { return true; }
-};
-
-// Only neighbours in the same part count.
-struct InsidePart {
-  const std::vector<NodeId>& part_of;
-  NodeId part;
-  bool operator()(NodeId v) const { return part_of[v] == part; }
-};
-
 // How often each node was searched; the last search numbers it. Components do not share nodes, so that each begins with
 // zeros.
 using Marks = std::vector<uint8_t>;
@@ -35,12 +23,12 @@ struct Scratch {
   std::vector<std::pair<int64_t, NodeId>> next;  // (degree, node)
 };
 
-// One component, as seen through `Counts`.
-template <class Counts>
+// One component of a part.
 class Component {
  public:
-  Component(const UndirectedGraph& graph, const Counts& counts, Marks* marks, Scratch* scratch)
-      : graph_(graph), counts_(counts), marks_(*marks), queue_(scratch->queue), next_(scratch->next) {}
+  Component(const UndirectedGraph& graph, const std::vector<NodeId>& part_of, NodeId part, Marks* marks,
+            Scratch* scratch)
+      : graph_(graph), part_of_(part_of), part_(part), marks_(*marks), queue_(scratch->queue), next_(scratch->next) {}
 
   // Writes the reverse Cuthill-McKee order of `start`'s component to `out`; returns how many nodes it has.
   int64_t Number(NodeId start, NodeId* out) {
@@ -51,7 +39,7 @@ class Component {
     for (NodeId* head = out; head < end; ++head) {
       next_.clear();
       for (const NodeId v : graph_.Neighbours(*head)) {
-        if (!counts_(v) || marks_[v] == kPlaced) continue;
+        if (part_of_[v] != part_ || marks_[v] == kPlaced) continue;
         marks_[v] = kPlaced;
         next_.emplace_back(graph_.Degree(v), v);
       }
@@ -68,8 +56,8 @@ class Component {
 
   // Breadth-first levels from one node.
   struct Levels {
-    int64_t depth = 0;      // levels after the root's
-    size_t last_begin = 0;  // where the last level begins in the queue
+    int64_t depth = 0;       // levels after the root's
+    int64_t last_begin = 0;  // where the last level begins in the queue
   };
 
   // A pseudo-peripheral node: from the lowest-degree node of the last level again, as long as that makes the levels
@@ -91,10 +79,10 @@ class Component {
     marks_[root] = mark;
     Levels levels;
     for (size_t begin = 0, end = 1; begin < end; begin = end, end = queue_.size()) {
-      levels.last_begin = begin;
+      levels.last_begin = static_cast<int64_t>(begin);
       for (size_t i = begin; i < end; ++i) {
         for (const NodeId v : graph_.Neighbours(queue_[i])) {
-          if (!counts_(v) || marks_[v] == mark) continue;
+          if (part_of_[v] != part_ || marks_[v] == mark) continue;
           marks_[v] = mark;
           queue_.push_back(v);
         }
@@ -111,33 +99,14 @@ class Component {
   }
 
   const UndirectedGraph& graph_;
-  const Counts counts_;
+  const std::vector<NodeId>& part_of_;
+  const NodeId part_;
   Marks& marks_;
   std::vector<NodeId>& queue_;
   std::vector<std::pair<int64_t, NodeId>>& next_;
 };
 
-// All components of `members`, by their lowest id.
-template <class Counts, class Members>
-void NumberComponents(const UndirectedGraph& graph, const Counts& counts, const Members& members, Marks* marks,
-                      Scratch* scratch, NodeId* out) {
-  Component<Counts> component(graph, counts, marks, scratch);
-  for (const NodeId v : members) {
-    if ((*marks)[v] != kPlaced) out += component.Number(v, out);
-  }
-}
-
 }  // namespace
-
-std::vector<NodeId> NumberWhole(const UndirectedGraph& graph) {
-  std::vector<NodeId> all(graph.num_nodes());
-  std::iota(all.begin(), all.end(), 0);
-  std::vector<NodeId> order(graph.num_nodes());
-  Marks marks(graph.num_nodes(), 0);
-  Scratch scratch;
-  NumberComponents(graph, Everywhere(), all, &marks, &scratch, order.data());
-  return order;
-}
 
 Parts PartsFrom(std::vector<NodeId> part_of, int64_t count) {
   Parts parts;
@@ -157,10 +126,11 @@ std::vector<NodeId> NumberInsideParts(const UndirectedGraph& graph, const Parts&
   Marks marks(graph.num_nodes(), 0);  // each part's are touched by the thread that numbers it alone
   std::vector<Scratch> scratch(NumThreads(pool));
   ForTasks(pool, count, [&](int64_t part, int thread) {
-    const std::span<const NodeId> members(parts.member.data() + parts.begin[part],
-                                          parts.member.data() + parts.begin[part + 1]);
-    NumberComponents(graph, InsidePart{parts.part_of, static_cast<NodeId>(part)}, members, &marks, &scratch[thread],
-                     order.data() + parts.begin[part]);
+    Component component(graph, parts.part_of, static_cast<NodeId>(part), &marks, &scratch[thread]);
+    NodeId* out = order.data() + parts.begin[part];
+    for (int64_t i = parts.begin[part]; i < parts.begin[part + 1]; ++i) {
+      if (marks[parts.member[i]] != kPlaced) out += component.Number(parts.member[i], out);
+    }
   });
   return order;
 }

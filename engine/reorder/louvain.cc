@@ -35,8 +35,10 @@ constexpr int kMaxRounds = 12;
 // Another level is begun only if the last one left at most this share of its nodes.
 constexpr double kWorthwhileShrink = 0.98;
 constexpr int kMaxLevels = 20;
-// Nodes that a thread takes at a time.
-constexpr int64_t kNodesPerTask = 256;
+// Nodes that a thread takes at a time: as many as have about so many entries, so that a batch of busy nodes, too,
+// keeps all threads busy.
+constexpr int64_t kEntriesPerTask = int64_t{1} << 12;
+constexpr int64_t kMostNodesPerTask = 256;
 
 // A hash of a node that differs from round to round: MurmurHash3's finaliser (Appleby).
 uint32_t Mix(uint32_t node, uint32_t round) {
@@ -55,6 +57,7 @@ struct Level {
   int64_t total = 0;                 // of all weights; the same on each level
 
   int64_t num_nodes() const { return static_cast<int64_t>(degree.size()); }
+  int64_t num_entries() const { return static_cast<int64_t>(col.size()); }
   uint32_t WeightOf(EdgeId e) const { return weight.empty() ? 1 : weight[e]; }
 };
 
@@ -65,6 +68,11 @@ struct OwnedLevel {
   std::vector<uint32_t> weight;
   Level view;
 };
+
+// For `nodes` nodes that have `entries` in all.
+int64_t NodesPerTask(int64_t nodes, int64_t entries) {
+  return std::clamp<int64_t>(kEntriesPerTask * nodes / std::max<int64_t>(1, entries), 1, kMostNodesPerTask);
+}
 
 Level LevelOf(const UndirectedGraph& graph) {
   Level level;
@@ -143,12 +151,13 @@ class Mover {
         community_(level.num_nodes()),
         total_(level.degree),
         active_(level.num_nodes(), 1),
+        per_task_(NodesPerTask(level.num_nodes(), level.num_entries())),
         tables_(NumThreads(pool)) {
     std::iota(community_.begin(), community_.end(), 0);
   }
 
   std::vector<NodeId> Run() {
-    const bool serial = static_cast<int64_t>(level_.col.size()) < kSerialEntries;
+    const bool serial = level_.num_entries() < kSerialEntries;
     const int64_t few = static_cast<int64_t>(kFewMoves * static_cast<double>(level_.num_nodes()));
     for (int round = 0; round < kMaxRounds; ++round) {
       if ((serial ? SerialRound() : BatchedRound(round)) <= few || IsGivenUp(given_up_)) break;
@@ -177,12 +186,12 @@ class Mover {
     for (size_t batch = 0; batch + 1 < batch_begin_.size(); ++batch) {
       if (IsGivenUp(given_up_)) break;
       const int64_t begin = batch_begin_[batch], count = batch_begin_[batch + 1] - begin;
-      ForRanges(pool_, count, kNodesPerTask, [&](int64_t first, int64_t last, int thread) {
+      ForRanges(pool_, count, per_task_, [&](int64_t first, int64_t last, int thread) {
         for (int64_t i = begin + first; i < begin + last; ++i) {
           best_[i] = BestCommunity(drawn_[i], &tables_[thread]);
         }
       });
-      ForRanges(pool_, count, kNodesPerTask, [&](int64_t first, int64_t last, int) {
+      ForRanges(pool_, count, kMostNodesPerTask, [&](int64_t first, int64_t last, int) {
         int64_t moved_here = 0;
         for (int64_t i = begin + first; i < begin + last; ++i) {
           if (best_[i] == community_[drawn_[i]]) {
@@ -195,7 +204,7 @@ class Mover {
         AddTo(&moved, moved_here);
       });
       // After all have moved, so that who is woken does not depend on who moved first.
-      ForRanges(pool_, count, kNodesPerTask, [&](int64_t first, int64_t last, int) {
+      ForRanges(pool_, count, per_task_, [&](int64_t first, int64_t last, int) {
         for (int64_t i = begin + first; i < begin + last; ++i) {
           if (best_[i] != kStays) WakeNeighbours(drawn_[i]);
         }
@@ -260,7 +269,10 @@ class Mover {
   void WakeNeighbours(NodeId v) {
     for (EdgeId e = level_.row_ptr[v]; e < level_.row_ptr[v + 1]; ++e) {
       const NodeId u = level_.col[e];
-      if (community_[u] != community_[v]) std::atomic_ref(active_[u]).store(1, std::memory_order_relaxed);
+      if (community_[u] == community_[v]) continue;
+      // Looks first: most are awake already, and writing would take the line from the other threads.
+      const std::atomic_ref<char> active(active_[u]);
+      if (active.load(std::memory_order_relaxed) == 0) active.store(1, std::memory_order_relaxed);
     }
   }
 
@@ -272,6 +284,7 @@ class Mover {
   std::vector<NodeId> community_;
   std::vector<int64_t> total_;  // of each community, its nodes' degrees
   std::vector<char> active_;
+  const int64_t per_task_;
   std::vector<int64_t> batch_begin_;
   std::vector<NodeId> drawn_, best_;
   std::vector<WeightsByCommunity> tables_;  // of each thread
@@ -295,14 +308,14 @@ class Contraction {
 
   std::unique_ptr<OwnedLevel> Run() {
     // A part's rows are summed into a piece of its own; the pieces are then laid end to end.
-    const int64_t num_parts = (count_ + kNodesPerTask - 1) / kNodesPerTask;
-    std::vector<Piece> pieces(num_parts);
+    const int64_t per_part = NodesPerTask(count_, level_.num_entries());
+    std::vector<Piece> pieces((count_ + per_part - 1) / per_part);
     std::vector<WeightsByCommunity> tables(NumThreads(pool_));
     auto out = std::make_unique<OwnedLevel>();
     out->row_ptr.assign(count_ + 1, 0);
     out->view.degree.assign(count_, 0);
-    ForRanges(pool_, count_, kNodesPerTask, [&](int64_t first, int64_t last, int thread) {
-      Piece* piece = &pieces[first / kNodesPerTask];
+    ForRanges(pool_, count_, per_part, [&](int64_t first, int64_t last, int thread) {
+      Piece* piece = &pieces[first / per_part];
       for (int64_t c = first; c < last; ++c) {
         SumRow(c, &tables[thread]);
         out->row_ptr[c + 1] = static_cast<EdgeId>(tables[thread].size());
@@ -318,8 +331,8 @@ class Contraction {
     std::partial_sum(out->row_ptr.begin(), out->row_ptr.end(), out->row_ptr.begin());
     out->col.resize(out->row_ptr[count_]);
     out->weight.resize(out->row_ptr[count_]);
-    ForRanges(pool_, count_, kNodesPerTask, [&](int64_t first, int64_t, int) {
-      const Piece& piece = pieces[first / kNodesPerTask];
+    ForRanges(pool_, count_, per_part, [&](int64_t first, int64_t, int) {
+      const Piece& piece = pieces[first / per_part];
       std::copy(piece.col.begin(), piece.col.end(), out->col.begin() + out->row_ptr[first]);
       std::copy(piece.weight.begin(), piece.weight.end(), out->weight.begin() + out->row_ptr[first]);
     });

@@ -97,7 +97,7 @@ const bool kHaveMetis = true;
 StatusOr<MetisOrder> NumberMetisParts(const UndirectedGraph& graph, int64_t block_nodes, ThreadPool* pool) {
   VICINAL_RETURN_IF_ERROR(CheckSize(graph));
   const int64_t num_parts = (graph.num_nodes() + block_nodes - 1) / block_nodes;
-  if (num_parts <= 1) return MetisOrder{NumberWhole(graph), {0, graph.num_nodes()}};
+  if (num_parts <= 1) return MetisOrder{NumberWhole(graph, pool), {0, graph.num_nodes()}};
   VICINAL_ASSIGN_OR_RETURN(std::vector<NodeId> part_of, Partition(MakeMetisGraph(graph), num_parts));
   Parts parts = PartsFrom(std::move(part_of), num_parts);
   MetisOrder order = {NumberInsideParts(graph, parts, pool), std::move(parts.begin)};

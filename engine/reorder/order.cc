@@ -99,7 +99,7 @@ StatusOr<Permutation> OrderComputer::Compute(OrderKind kind) {
     case OrderKind::kDegree:
       return DegreeOrder(graph);
     case OrderKind::kRcm:
-      return Permutation::FromOldOfNew(NumberWhole(state_->Undirected()));
+      return Permutation::FromOldOfNew(NumberWhole(state_->Undirected(), state_->pool));
     case OrderKind::kCommunity: {
       VICINAL_RETURN_IF_ERROR(CheckCommunitySize(graph));
       internal::CommunityOrder order =

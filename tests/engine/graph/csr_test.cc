@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <vector>
 
+#include "engine/graph/bucketed_csr.h"
 #include "engine/graph/parallel_csr.h"
 #include "tests/engine/graph/graph_testing.h"
 #include "tests/support/generators.h"
@@ -114,6 +116,77 @@ TEST(Csr, LargeOnesAreTheSameMadeByThreads) {
       EXPECT_EQ(one->value, other->value);
     }
   }
+}
+
+// Rows so long that each thread has cursors of its own.
+TEST(Csr, KnowsSymmetryOfLongRowsForAnyNumberOfThreads) {
+  EdgeList edges = UniformGraph(60, 20'000, 4);
+  const std::vector<NodeId> source = edges.source, target = edges.target;
+  edges.source.insert(edges.source.end(), target.begin(), target.end());
+  edges.target.insert(edges.target.end(), source.begin(), source.end());
+  EdgeList turned = edges;  // the same but for one edge
+  const auto edge = std::mismatch(source.begin(), source.end(), target.begin()).first - source.begin();
+  std::swap(turned.source[edge], turned.target[edge]);
+  for (const int threads : {4, 7, 16}) {
+    ThreadPool pool(threads);
+    EXPECT_TRUE(IsPatternSymmetric(BuildCsrByTarget(edges), &pool));
+    EXPECT_FALSE(IsPatternSymmetric(BuildCsrByTarget(turned), &pool));
+  }
+}
+
+// Rows of up to 38,000 entries, shorter and longer than those that are sorted by digits, with duplicates.
+TEST(Csr, RenumbersLongRowsTheSameForAnyNumberOfThreads) {
+  EdgeList edges;
+  edges.num_nodes = 300'000;
+  for (NodeId row = 0; row < 240; ++row) {
+    for (int64_t e = 0; e < row * row * 2 / 3; ++e) {
+      edges.source.push_back(static_cast<NodeId>((e * 7919 + row) % (row % 2 == 0 ? 500 : edges.num_nodes)));
+      edges.target.push_back(row);
+    }
+  }
+  const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, 5);
+  const Csr csr = BuildCsrByTarget(edges), expected = RenumberCsr(csr, name);
+  for (const int threads : {2, 7, 16}) {
+    ThreadPool pool(threads);
+    const Csr renumbered = RenumberCsr(csr, name, &pool);
+    EXPECT_EQ(renumbered.row_ptr, expected.row_ptr);
+    EXPECT_EQ(renumbered.col, expected.col);
+  }
+}
+
+TEST(Csr, InBucketsIsTheSameForAnyNumberOfThreads) {
+  // Fewer nodes than buckets, about as many, several rows in a bucket, and ids of three digits.
+  for (const int64_t nodes : {700, 2'048, 10'007, 600'000}) {
+    for (const bool weighted : {false, true}) {
+      EdgeList edges = UniformGraph(nodes, 1'100'000, 3);
+      // A row that is longer than the others, and duplicates with weights of their own.
+      for (int64_t e = 0; e < 1'000; ++e) edges.target[1'000 * e] = edges.source[1'000 * e + 1] = 5;
+      for (int64_t e = 0; weighted && e < edges.num_edges(); ++e) edges.weight.push_back(static_cast<float>(e));
+      const Csr expected = BuildCsrByTarget(edges);
+      for (const int threads : {1, 2, 7, 16}) {
+        SCOPED_TRACE(::testing::Message() << nodes << " nodes, " << weighted << ", " << threads << " threads");
+        ThreadPool pool(threads);
+        const std::optional<Csr> csr = internal::BuildCsrInBuckets(edges, pool);
+        ASSERT_TRUE(csr.has_value());
+        EXPECT_EQ(csr->num_rows, nodes);
+        EXPECT_EQ(csr->row_ptr, expected.row_ptr);
+        EXPECT_EQ(csr->col, expected.col);
+        EXPECT_EQ(csr->value, expected.value);
+      }
+    }
+  }
+}
+
+TEST(Csr, InBucketsIsNotForSmallOnesAndStars) {
+  ThreadPool pool(8);
+  EXPECT_FALSE(internal::BuildCsrInBuckets(MakeEdges(3, {}), pool).has_value());
+  EXPECT_FALSE(internal::BuildCsrInBuckets(UniformGraph(10'000, 20'000, 1), pool).has_value());
+  EdgeList star = UniformGraph(10'000, 1'000'000, 1);
+  for (int64_t e = 0; e < star.num_edges(); e += 2) star.target[e] = 7;
+  EXPECT_FALSE(internal::BuildCsrInBuckets(star, pool).has_value());
+  const Csr csr = BuildCsrByTarget(star), threaded = BuildCsrByTarget(star, &pool);
+  EXPECT_EQ(threaded.row_ptr, csr.row_ptr);
+  EXPECT_EQ(threaded.col, csr.col);
 }
 
 TEST(Csr, TransposesThePattern) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <vector>
 
+#include "engine/graph/parallel_csr.h"
 #include "engine/graph/validate.h"
 #include "tests/engine/graph/graph_testing.h"
 
@@ -68,6 +70,27 @@ TEST(AssembleEdges, NamesTheFirstIdOutOfRange) {
   // Would be node 1 if it were narrowed first.
   ExpectRefused(Assemble(3, Int64Tensor({2, 1}, {0, (int64_t{1} << 32) + 1})), "edge_index",
                 "edge_index[1, 0] is 4294967297");
+}
+
+// More ids than one thread takes at a time.
+TEST(AssembleEdges, ThreadsNameTheFirstIdOutOfRange) {
+  constexpr int64_t kEdges = 700'000;
+  constexpr int64_t kNodes = 1000;
+  std::vector<int32_t> ids(2 * kEdges);
+  for (int64_t i = 0; i < 2 * kEdges; ++i) ids[i] = static_cast<int32_t>(i * 7919 % kNodes);
+  const HostTensor good = Int32Tensor({2, kEdges}, ids);
+  for (const int64_t fault : {kEdges - 1, int64_t{300'000}, int64_t{17}}) ids[fault] = 1234;
+  ids[kEdges + 1] = -1;
+  const HostTensor bad = Int32Tensor({2, kEdges}, ids);
+  for (const int threads : {1, 2, 7, 16}) {
+    ThreadPool pool(threads);
+    const auto edges = AssembleEdges(kNodes, good.view(), std::nullopt, &pool);
+    ASSERT_TRUE(edges.ok()) << edges.status();
+    const auto alone = Assemble(kNodes, good);
+    EXPECT_EQ(edges->source, alone->source);
+    EXPECT_EQ(edges->target, alone->target);
+    ExpectRefused(AssembleEdges(kNodes, bad.view(), std::nullopt, &pool), "edge_index", "edge_index[0, 17] is 1234");
+  }
 }
 
 TEST(AssembleEdges, ChecksWeights) {

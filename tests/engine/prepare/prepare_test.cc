@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -220,6 +221,27 @@ TEST_F(PrepareTest, TimesAndTellsTheStages) {
                                                             {3 / 6.0, "renumber"}, {4 / 6.0, "profile"},
                                                             {5 / 6.0, "publish"},  {1.0, ""}};
   EXPECT_EQ(progress_, told);
+}
+
+TEST_F(PrepareTest, SaysAfterHowManyRequestsRenumberingPaysOff) {
+  const EdgeList edges = ShuffleIds(GridGraph(60), 4);
+  ASSERT_EQ(edges.num_edges(), 4 * 60 * 59);
+  for (const OrderKind order : {OrderKind::kAuto, OrderKind::kRcm}) {
+    SteppingClock clock;  // the fourth stage takes 4 s
+    PrepareContext context = {device_.get(), &clock, &stats_, {}};
+    context.choose.caches = kSmallCaches;
+    context.choose.measure = [](const Csr&, std::span<const Permutation* const> orders) {
+      std::vector<OrderTime> times(orders.size(), {1e-9, 0.25, 0.01});
+      times[0] = {4e-9, 1.0, 0.01};
+      return StatusOr<std::vector<OrderTime>>(times);
+    };
+    const auto upload = PrepareGraph(Source(edges, order), 7, context);
+    ASSERT_TRUE(upload.ok()) << upload.status();
+    // 3 ns for each of 14,160 edges: 42.48 us in a sum.
+    const std::string text = "; renumbering took 4.000 s and pays off after 94162 such sums over all nodes, 47081 ";
+    EXPECT_EQ(upload->graph->parts().order_reason.find(text) != std::string::npos, order == OrderKind::kAuto)
+        << upload->graph->parts().order_reason;
+  }
 }
 
 // However often it is asked before it hears that nobody waits, it ends soon after, with nothing but a status.
