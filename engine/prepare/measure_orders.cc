@@ -151,18 +151,18 @@ class OrderMeasurement {
 
 }  // namespace
 
-int64_t WidthToMeasure(int64_t num_nodes) {
+int64_t WidthToMeasure(int64_t num_nodes, int64_t max_bytes) {
   int64_t width = kMeasuredWidth;
-  while (width >= kMinMeasuredWidth && num_nodes * width * static_cast<int64_t>(sizeof(float)) > kMaxMeasuredBytes) {
+  while (width >= kMinMeasuredWidth && num_nodes * width * static_cast<int64_t>(sizeof(float)) > max_bytes) {
     width /= 2;
   }
   return width;
 }
 
-Status CheckMeasurable(int64_t num_nodes) {
-  if (WidthToMeasure(num_nodes) >= kMinMeasuredWidth) return OkStatus();
+Status CheckMeasurable(int64_t num_nodes, int64_t max_bytes) {
+  if (WidthToMeasure(num_nodes, max_bytes) >= kMinMeasuredWidth) return OkStatus();
   return FailedPrecondition("NOT_MEASURED", absl::StrCat(num_nodes, " rows of ", kMinMeasuredWidth,
-                                                         " floats take more than ", kMaxMeasuredBytes, " bytes"));
+                                                         " floats take more than ", max_bytes, " bytes"));
 }
 
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges) {

@@ -22,10 +22,11 @@ inline constexpr int kMinRounds = 3;
 inline constexpr int kMaxRounds = 15;
 inline constexpr double kMeasureBudgetSeconds = 0.2;
 
-// The width at which a graph of so many nodes is measured; less than kMinMeasuredWidth: it cannot be.
-int64_t WidthToMeasure(int64_t num_nodes);
+// The width at which a graph of so many nodes is measured, its rows in `max_bytes`; less than kMinMeasuredWidth: it
+// cannot be.
+int64_t WidthToMeasure(int64_t num_nodes, int64_t max_bytes = kMaxMeasuredBytes);
 // FAILED_PRECONDITION (NOT_MEASURED): too many rows.
-Status CheckMeasurable(int64_t num_nodes);
+Status CheckMeasurable(int64_t num_nodes, int64_t max_bytes = kMaxMeasuredBytes);
 
 // Upper bound of the device bytes for measuring a graph of that size.
 int64_t MeasureBytesBound(int64_t num_nodes, int64_t num_edges);

@@ -23,7 +23,7 @@ constexpr int64_t kSmallMatrixBytes = int64_t{32} << 20;
 constexpr int64_t kScratchBytes = int64_t{8} << 20;
 
 int64_t MatrixBytes(int64_t num_nodes) {
-  return num_nodes * WidthToMeasure(num_nodes) * static_cast<int64_t>(sizeof(float));
+  return num_nodes * WidthToMeasure(num_nodes, kMaxTunedMeasuredBytes) * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t SampleBytes(int64_t num_nodes, int64_t num_edges) {
@@ -54,7 +54,7 @@ class TunedMeasurement {
     VICINAL_ASSIGN_OR_RETURN(const Buffer row_ptr, CopyToDevice(sample.row_ptr, context_.device()));
     VICINAL_ASSIGN_OR_RETURN(const Buffer col, CopyToDevice(sample.col, context_.device()));
     AggregateProblem problem;
-    problem.width = WidthToMeasure(graph.num_cols);
+    problem.width = WidthToMeasure(graph.num_cols, kMaxTunedMeasuredBytes);
     TrialInput input;
     input.key = KeyOf(problem, EdgeWeights::kNone);
     input.adjacency = {rows, graph.num_cols, edges, row_ptr.as<EdgeId>(), col.as<NodeId>(), nullptr};
@@ -120,7 +120,7 @@ class TunedMeasurement {
 }  // namespace
 
 int64_t TunedMeasureBytesBound(int64_t num_nodes, int64_t num_edges) {
-  if (WidthToMeasure(num_nodes) < kMinMeasuredWidth) return 0;
+  if (WidthToMeasure(num_nodes, kMaxTunedMeasuredBytes) < kMinMeasuredWidth) return 0;
   // The sample on the host and on the device.
   return TrialBytesBound(num_nodes, num_edges) + 2 * SampleBytes(num_nodes, num_edges);
 }
@@ -129,7 +129,7 @@ MeasureOrders MakeTunedOrderMeasurer(const KernelRegistry& registry, DeviceConte
                                      ThreadPool* pool, FirstRuns* first_runs) {
   return [&registry, &context, &clock, pool, first_runs](
              const Csr& graph, std::span<const Permutation* const> orders) -> StatusOr<std::vector<OrderTime>> {
-    VICINAL_RETURN_IF_ERROR(CheckMeasurable(graph.num_cols));
+    VICINAL_RETURN_IF_ERROR(CheckMeasurable(graph.num_cols, kMaxTunedMeasuredBytes));
     TunedMeasurement measurement(registry, context, clock, pool, first_runs);
     std::vector<OrderTime> times;
     for (const Permutation* order : orders) {

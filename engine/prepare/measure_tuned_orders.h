@@ -18,6 +18,9 @@ namespace vicinal {
 // Edges of the sample (order_sample.h). A GPU needs many rows to be busy: of 492 edges each, the degree of the graph
 // Reddit, these are 17,000, two waves of warps on an H200.
 inline constexpr int64_t kTunedMeasuredEdges = int64_t{1} << 23;
+// Of the rows that are gathered, at most: 4 million at kMeasuredWidth, 16 million at kMinMeasuredWidth. More than on a
+// CPU, as the memory of a GPU is.
+inline constexpr int64_t kMaxTunedMeasuredBytes = int64_t{1} << 30;
 // Candidates of each order that run, and runs of each after a first that does not count.
 inline constexpr int64_t kTunedCandidates = 8;
 inline constexpr int kTunedRuns = 5;

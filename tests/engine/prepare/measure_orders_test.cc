@@ -151,6 +151,8 @@ TEST_F(MeasureOrdersTest, SaysNoWhereRowsAreTooMany) {
   const auto times = MakeOrderMeasurer(registry_, *context_, Clock::Real())(csr, {});
   EXPECT_EQ(DetailOf(times.status())->reason, "NOT_MEASURED");
   EXPECT_GT(MeasureBytesBound(csr.num_rows - 1, 10), kMaxMeasuredBytes);
+  EXPECT_GT(TunedMeasureBytesBound(csr.num_rows, 10), kMaxMeasuredBytes) << "a GPU has more memory";
+  csr.num_rows = csr.num_cols = kMaxTunedMeasuredBytes / (kMinMeasuredWidth * 4) + 1;
   EXPECT_EQ(TunedMeasureBytesBound(csr.num_rows, 10), 0);
   const auto tuned = MakeTunedOrderMeasurer(registry_, *context_, Clock::Real(), nullptr)(csr, {});
   EXPECT_EQ(DetailOf(tuned.status())->reason, "NOT_MEASURED");
