@@ -260,10 +260,17 @@ std::vector<std::string> PublishedGraphNames() {
   return names;
 }
 
-StatusOr<BinaryGraph> MakePublishedGraph(std::string_view name, ThreadPool& pool) {
+StatusOr<BinaryGraph> MakePublishedGraph(std::string_view name, ThreadPool& pool, int64_t edges) {
   std::string known;
-  for (const Recipe& recipe : kRecipes) {
-    if (recipe.name == name) return Draw(recipe, pool);
+  for (Recipe recipe : kRecipes) {
+    if (recipe.name == name) {
+      if (edges != 0 && recipe.law != Law::kCommunities) {
+        return InvalidArgument("FIXED_SIZE", "edges",
+                               absl::StrCat("the edges of '", std::string(name), "' cannot be chosen"));
+      }
+      if (edges != 0) recipe.edges = edges;
+      return Draw(recipe, pool);
+    }
     absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(recipe.name));
   }
   return InvalidArgument("UNKNOWN_GRAPH", "graph",

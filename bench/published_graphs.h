@@ -4,6 +4,7 @@
 #ifndef VICINAL_BENCH_PUBLISHED_GRAPHS_H_
 #define VICINAL_BENCH_PUBLISHED_GRAPHS_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,9 @@ namespace vicinal::bench {
 // (Chakrabarti et al. 2004), a tenth of all pairs. molecules: small near-paths with a few rings.
 std::vector<std::string> PublishedGraphNames();
 
-// INVALID_ARGUMENT, naming the known ones, for another name.
-StatusOr<BinaryGraph> MakePublishedGraph(std::string_view name, ThreadPool& pool);
+// `edges`: about so many in place of the published number, between as many nodes; 0: as published. Only of the
+// stochastic block models. INVALID_ARGUMENT: another name, naming the known ones; `edges` of another kind of graph.
+StatusOr<BinaryGraph> MakePublishedGraph(std::string_view name, ThreadPool& pool, int64_t edges = 0);
 
 }  // namespace vicinal::bench
 

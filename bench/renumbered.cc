@@ -39,6 +39,7 @@ StatusOr<RenumberedGraph> Renumbered(const BinaryGraph& graph, std::string_view 
   VICINAL_ASSIGN_OR_RETURN(const Permutation permutation, computer.Compute(kind));
   Csr renumbered = RenumberCsr(csr, permutation.new_of_old());
   RenumberedGraph result;
+  result.blocks = computer.TakeMetisBorders();
   if (const Communities* communities = computer.communities()) result.blocks = BordersOf(*communities, permutation);
   result.graph.nodes = graph.nodes;
   result.graph.row_ptr.assign(renumbered.row_ptr.begin(), renumbered.row_ptr.end());

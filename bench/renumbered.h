@@ -14,7 +14,7 @@ namespace vicinal::bench {
 
 struct RenumberedGraph {
   BinaryGraph graph;
-  std::vector<int64_t> blocks;  // as PreparedGraph::Parts has them: borders of communities, for the order "community"
+  std::vector<int64_t> blocks;  // as PreparedGraph::Parts has them: borders of communities or of METIS's parts
 };
 
 // The graph with its nodes in one of the engine's orders: "none", "degree", "rcm", "community", "metis".

@@ -47,6 +47,17 @@ TEST(PublishedGraphsTest, DoNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(ChecksumOf("pubmed", 1), ChecksumOf("pubmed", 5));
 }
 
+TEST(PublishedGraphsTest, OfAChosenNumberOfEdges) {
+  ThreadPool pool(2);
+  const auto graph = MakePublishedGraph("pubmed", pool, 40'000);
+  ASSERT_TRUE(graph.ok());
+  EXPECT_EQ(graph->nodes, 19717);
+  EXPECT_NEAR(static_cast<double>(graph->edges()), 40'000, 500);
+  const auto refused = MakePublishedGraph("rmat5", pool, 40'000);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("rmat5"));
+}
+
 TEST(PublishedGraphsTest, UnknownNamesAreRefusedWithTheKnownOnes) {
   ThreadPool pool(1);
   const auto graph = MakePublishedGraph("karate", pool);
