@@ -27,9 +27,9 @@ struct Parts {
 // Parts from the part of each node, in [0, count).
 Parts PartsFrom(std::vector<NodeId> part_of, int64_t count);
 
-// The parts one after the other, each numbered as NumberWhole numbers a graph, looking at the edges inside it alone (but for
-// degrees, which are those in the graph). Parts are numbered in parallel; the result is the same whatever `pool` (null:
-// the calling thread alone).
+// The parts one after the other, each numbered as NumberWhole numbers a graph, looking at the edges inside it alone
+// (but for degrees, which are those in the graph). Parts are numbered in parallel; the result is the same whatever
+// `pool` (null: the calling thread alone).
 std::vector<NodeId> NumberInsideParts(const UndirectedGraph& graph, const Parts& parts, ThreadPool* pool);
 
 }  // namespace vicinal::internal
