@@ -29,7 +29,7 @@ constexpr int64_t kRowsPerTask = 256;
 constexpr int kBuildingThreads = 8, kRenumberingThreads = 2, kExaminingThreads = 4;
 // Building in buckets.
 constexpr int kBucketThreads = 2;
-// Entries of a row, for each thread.
+// Mean entries of a row, for each thread.
 constexpr int64_t kLongRows = 8;
 
 // Positions of entries, of which there are less than 2^32.
@@ -215,9 +215,11 @@ Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPoo
 }
 
 bool IsPatternSymmetric(const Csr& csr, ThreadPool* pool) {
-  if (!Serves(pool, kExaminingThreads, csr.nnz())) return IsPatternSymmetric(csr);
   // Where rows are long, setting a cursor in each row for each thread costs less than searching for each edge.
-  if (csr.nnz() >= kLongRows * csr.num_rows * pool->num_threads()) return MeetsReversesInParts(csr, *pool);
+  if (pool != nullptr && pool->num_threads() > 1 && csr.nnz() >= kLongRows * csr.num_rows * pool->num_threads()) {
+    return MeetsReversesInParts(csr, *pool);
+  }
+  if (!Serves(pool, kExaminingThreads, csr.nnz())) return IsPatternSymmetric(csr);
   // Each edge from a lower id has as many reverses as there are of it; then all others are such reverses, if they are
   // as many in all.
   std::atomic<bool> symmetric{true};
