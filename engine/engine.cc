@@ -543,7 +543,9 @@ Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) {
 }
 
 Status EngineImpl::SubmitResident(InferenceRequest request, InferenceCallback done) try {
-  VICINAL_ASSIGN_OR_RETURN(QueuedRequest resolved, resolver_.Resolve(std::move(request)));
+  VICINAL_ASSIGN_OR_RETURN(
+      QueuedRequest resolved,
+      resolver_.Resolve(std::move(request), [this](const QueuedRequest& coming) { return executor_.Check(coming); }));
   resolved.done = std::move(done);
   if (const std::optional<Status> answered = keeper_.Answer(&resolved)) return *answered;
   return executor_.Submit(std::move(resolved));

@@ -23,6 +23,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/base/error.h"
 #include "server/acceptor.h"
 #include "server/config.h"
@@ -409,6 +410,9 @@ constexpr std::chrono::seconds kStopGrace{10};
 
 int Main(int argc, char** argv) {
   GiveLargeBlocksBack();
+  // Debian builds Abseil with its search for deadlocks: whenever gRPC takes or gives back one of its locks, it also
+  // takes one that the whole process shares.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const sigset_t signals = BlockSignals();
   ::signal(SIGPIPE, SIG_IGN);
   const Status parsed = ParseFlags(argc, argv);

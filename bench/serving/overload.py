@@ -5,11 +5,12 @@
   python3 bench/serving/overload.py --bin build/bench/bin [--device cuda:0] [--json OUT.json]
 
 Calls are Classify of 10 nodes with features of one node in the request, which never share a run, on random graphs whose runs take about
-as long as --run-ms says; the script sizes the graphs. Peak is the most answers a second with 1, 2, 4 or 8 calls in flight and no
-deadline that matters. Then, for every deadline: an open loop with five times the peak, and 64 clients in a closed loop, which send the
-next call as soon as one is refused. Goodput counts answers within their deadline. After each, one client: its median in the second after
-the overload, beside that on the quiet server. Needs numpy."""
+as long as --run-ms says; the script sizes the graphs. Peak is the answers a second with as many calls in flight, 1, 2, 4 or 8, as give most,
+and no deadline that matters; it is measured before each overload, as machines drift. For every deadline: an open loop with five times the
+peak, and 64 clients in a closed loop, which send the next call as soon as one is refused. Goodput counts answers within their deadline.
+After each, one client: its median in the second after the overload, beside that on the quiet server. Needs numpy."""
 
+import math
 import os
 import sys
 import time
@@ -24,6 +25,25 @@ import models
 WIDTHS, DEGREE = (32, 32, 32, 32, 8), 32  # the field of ten nodes is most of the graph
 AT_ONCE = ("SERVER_OVERLOADED", "DEADLINE_TOO_SHORT", "QUEUE_FULL", "CLIENT_QUEUE_FULL", "TOO_MANY_CALLS")
 CALL = ("--mix", "classify_rows", "--nodes", "10")
+
+
+TOLERANCE = 0.07  # of a run's time, as the logarithm of its ratio to the one that is asked for
+
+
+def distance(took, seconds):
+    return abs(math.log(took / seconds))
+
+
+def next_size(seen, seconds):
+    """How many nodes to try next. `seen`: {nodes: seconds}. Caches make time grow faster than the graph, so between two sizes one goes along
+    the power that joins them, and beyond all of them in proportion."""
+    below = max((n for n in seen if seen[n] <= seconds), default=None)
+    above = min((n for n in seen if seen[n] > seconds), default=None)
+    if below is None or above is None or below >= above:
+        nodes = above if below is None or (above is not None and below >= above) else below
+        return int(nodes * min(30.0, max(0.1, seconds / seen[nodes])))
+    part = math.log(seconds / seen[below]) / math.log(seen[above] / seen[below])
+    return int(below * (above / below) ** part)
 
 
 def parse_arguments():
@@ -60,20 +80,26 @@ class Overload:
         return self.closed(name, 1, 1)["steps"][0]["server"]["min"]
 
     def graph_of(self, seconds):
-        """The name of a graph whose runs take about that long, or what a few attempts have come to, and how long they do."""
-        nodes = 30_000
-        for attempt in range(5):
+        """The name of a graph whose runs take about that long, the best of a few attempts, and how long they do."""
+        nodes, seen, best = 30_000, {}, None
+        for attempt in range(8):
             name = f"graph{attempt}"
             self.upload(name, nodes)
-            took = self.alone(name)
+            seen[nodes] = took = self.alone(name)
             print(f"{nodes} nodes: {took * 1e3:.2f} ms", file=sys.stderr, flush=True)
-            if attempt == 4 or 0.75 < took / seconds < 1.33:
-                return name, took
-            self.server.vicinal("graph", "delete", name)
-            nodes = int(nodes * min(30.0, max(0.1, seconds / took)))
+            if best is None or distance(took, seconds) < distance(best[1], seconds):
+                best, worse = (name, took), best
+            else:
+                worse = (name, took)
+            if worse:
+                self.server.vicinal("graph", "delete", worse[0])
+            nodes = next_size(seen, seconds)
+            if distance(best[1], seconds) < TOLERANCE or nodes in seen:
+                break
+        return best
 
-    def peak(self, graph):
-        return max(self.closed(graph, in_flight, 1.5)["steps"][0]["ok_per_second"] for in_flight in (1, 2, 4, 8))
+    def per_second(self, graph, in_flight):
+        return self.closed(graph, in_flight, 1.5)["steps"][0]["ok_per_second"]
 
     def overload(self, graph, loop, deadline, peak):
         seconds = max(self.options.seconds, 1.2 * deadline)
@@ -103,9 +129,10 @@ class Overload:
         for run_ms in self.options.run_ms:
             graph, took = self.graph_of(run_ms / 1e3)
             quiet = self.closed(graph, 1, 1)["steps"][0]["latency"]["p50"]
-            peak = self.peak(graph)
+            best = max((1, 2, 4, 8), key=lambda in_flight: self.per_second(graph, in_flight))
             for loop in ("open", "closed"):
                 for deadline in self.options.deadlines:
+                    peak = self.per_second(graph, best)
                     rows.append(self.row(graph, took, loop, deadline, peak, quiet))
                     print(rows[-1], file=sys.stderr, flush=True)
             self.server.vicinal("graph", "delete", graph)

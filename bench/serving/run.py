@@ -4,11 +4,12 @@
 
   python3 bench/serving/run.py --bin build/bench/bin [--python PYTHON] [--device cuda:0] [--json OUT.json]
 
-Contestants, each a process that lives for the whole run: a gRPC callback server that answers every call with the same reply (`bare`), this
-server with kept answers and without, and the Python server of python_server.py with logits kept in a tensor (threads, asyncio) and with a
-forward pass per request; on the CPU, and with --device also on that GPU. `vicinal load` has cores of its own, the contestants share the
-others, and all are in the session of this script, so that no scheduler weighs them differently. The others are idle while one has its turn.
-Answers are compared first. Each round gives everybody a turn at every number of calls in flight; ratios are medians over rounds.
+Contestants, each a process that lives for the whole run: a gRPC callback server that answers every call with the same reply (`bare`), the
+same without Abseil's search for deadlocks, which is in Debian's build and which this server turns off (`bare lean`), this server with kept
+answers and without, and the Python server of python_server.py with logits kept in a tensor (threads, asyncio) and with a forward pass per
+request; on the CPU, and with --device also on that GPU. `vicinal load` has cores of its own, the contestants share the others, and all are
+in the session of this script, so that no scheduler weighs them differently. The others are idle while one has its turn. Answers are
+compared first. Each round gives everybody a turn at every number of calls in flight; ratios are medians over rounds.
 
 Needs only the standard library; PYTHON is an interpreter with what python_server.py needs (without: the Python servers are left out)."""
 
@@ -142,6 +143,10 @@ class Bench:
         self.vicinal(made.address, "model", "upload", stem + ".json", "--weights", stem + ".safetensors", "--name", model)
         return made
 
+    def add_bare(self, name, ours, *flags):
+        self.add(name, [self.program("vicinal_bench_bare_server"), f"--from={ours.address}", f"--graph={self.options.graph}",
+                        f"--model={self.options.model}", f"--nodes={self.options.nodes}", *flags])  # fmt: skip
+
     def add_python(self, name, *flags):
         stem = os.path.join(self.options.data, "models", self.options.model)
         command = [self.options.python, "-u", PYTHON_SERVER, "--model", stem]
@@ -152,8 +157,9 @@ class Bench:
         ours = self.add_ours("vicinal", "always")
         if self.wanted("vicinal computing"):
             self.add_ours("vicinal computing", "never")
-        self.add("bare", [self.program("vicinal_bench_bare_server"), f"--from={ours.address}", f"--graph={self.options.graph}",
-                          f"--model={self.options.model}", f"--nodes={self.options.nodes}"])  # fmt: skip
+        self.add_bare("bare", ours)
+        if self.wanted("bare lean"):
+            self.add_bare("bare lean", ours, "--search_for_deadlocks=false")
         devices = ["cpu"] + ([self.options.device] if self.options.device.startswith("cuda") else [])
         for device in devices if self.options.python else []:
             kind = "GPU" if device != "cpu" else "CPU"
@@ -162,10 +168,10 @@ class Bench:
                     self.add_python(f"Python {kind} {name}", "--device", device, *flags)
 
     def compare_answers(self):
-        """Everybody but `bare` gives the same classes, and this server's are kept where they are said to be."""
+        """Everybody but the bare ones gives the same classes, and this server's are kept where they are said to be."""
         expected = None
         for name, contestant in self.contestants.items():
-            if name == "bare":
+            if name.startswith("bare"):
                 continue
             self.load(contestant.address, 1, 0.3, 0)  # kept answers are made once they are asked for
             answer = self.classes(contestant)
@@ -214,12 +220,12 @@ def rows_of(turns):
         row = {"in_flight": in_flight, "server": name}
         for key in ("per_second", "median_us", "p99_us", "server_median_us", "cpu_us", "reply_bytes"):
             row[key] = round(statistics.median(sample[key] for sample in samples), 1)
-        for base in ("bare", "vicinal"):
+        for base in ("bare", "bare lean", "vicinal"):
             others = turns.get((in_flight, base))
             if others and base != name:
-                pairs = list(zip(samples, others))
-                row[f"throughput_of_{base}"] = round(statistics.median(a["per_second"] / b["per_second"] for a, b in pairs), 4)
-                row[f"median_of_{base}"] = round(statistics.median(a["median_us"] / b["median_us"] for a, b in pairs), 3)
+                pairs, key = list(zip(samples, others)), base.replace(" ", "_")
+                row[f"throughput_of_{key}"] = round(statistics.median(a["per_second"] / b["per_second"] for a, b in pairs), 4)
+                row[f"median_of_{key}"] = round(statistics.median(a["median_us"] / b["median_us"] for a, b in pairs), 3)
         rows.append(row)
     return rows
 

@@ -37,6 +37,8 @@ class Executor {
   // CANCELLED or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). With an
   // error of RequestQueue::Push it is not queued: then `done` is never called.
   Status Submit(QueuedRequest request) { return queue_.Push(std::move(request)); }
+  // The error that Submit would give now; see RequestQueue::Check.
+  Status Check(const QueuedRequest& request) const { return queue_.Check(request); }
   // Submits and blocks until the answer is there; request.done is not used. Not on the executor's thread.
   StatusOr<InferenceResult> SubmitAndWait(QueuedRequest request);
   // See BackgroundWork. The number is not bounded: callers wait for their previous work before they submit more.

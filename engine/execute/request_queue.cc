@@ -51,27 +51,26 @@ RequestQueue::RequestQueue(Options options)
 
 // --- what comes ---
 
-double RequestQueue::SecondsOfRunning(const FairQueue::Entry& entry) const {
-  const bool aside = has_side_ && LongFrom() && MayRunAside(entry);
+double RequestQueue::SecondsOfRunning(const QueuedRequest& request, RunKind kind, MonotonicTime now) const {
+  const bool aside = has_side_ && LongFrom() && MayRunAside(request, kind);
   const std::optional<Running>& running = aside ? side_ : main_;
   if (!running) return 0.0;
-  return std::max(0.0, running->predicted - SecondsBetween(running->since, entry.request.arrival));
+  return std::max(0.0, running->predicted - SecondsBetween(running->since, now));
 }
 
-Status RequestQueue::CheckTime(const FairQueue::Entry& entry) const {
-  const QueuedRequest& request = entry.request;
-  const double left = SecondsLeft(request, request.arrival);
+Status RequestQueue::CheckTime(const QueuedRequest& request, RunKind kind, MonotonicTime now) const {
+  const double left = SecondsLeft(request, now);
   if (left <= 0.0) return request.limits.Check(*options_.clock);
-  const double run = run_times_.Alone(entry.kind, request.arrival);
+  const double run = run_times_.Alone(kind, now);
   if (left < run) return DeadlineTooShort(left, run);
-  const double before = requests_.SecondsBefore(request) + SecondsOfRunning(entry);
+  const double before = requests_.SecondsBefore(request) + SecondsOfRunning(request, kind, now);
   // Under overload everything waits until its deadline is as near as it may be: without time to spare half of the runs
   // would end too late. What runs deviate by adds up in squares.
-  const double spare = before > 0.0 && run > 0.0 ? run_times_.Late(entry.kind) * std::sqrt(1.0 + before / run) : 0.0;
+  const double spare = before > 0.0 && run > 0.0 ? run_times_.Late(kind) * std::sqrt(1.0 + before / run) : 0.0;
   return left < before + run + spare ? Overloaded(before, run) : OkStatus();
 }
 
-Status RequestQueue::Take(QueuedRequest request) {
+Status RequestQueue::CheckPlace(const QueuedRequest& request, RunKind kind, MonotonicTime now) const {
   if (draining_ || stopping_) return DrainingRefusal();
   if (requests_.size() >= options_.max_requests) {
     return QueueFull(options_.max_requests);
@@ -79,11 +78,26 @@ Status RequestQueue::Take(QueuedRequest request) {
   if (options_.max_per_client > 0 && requests_.waiting_of(request.requester.principal) >= options_.max_per_client) {
     return ClientQueueFull(request.requester.principal, options_.max_per_client);
   }
+  return CheckTime(request, kind, now);
+}
+
+Status RequestQueue::Check(const QueuedRequest& request) const {
+  const RunKind kind = RunKindOf(request);
+  Status refused;
+  {
+    MutexLock lock(&mutex_);
+    refused = CheckPlace(request, kind, options_.clock->Now());
+  }
+  if (!refused.ok()) stats_.RequestDropped(DropReason(refused));
+  return refused;
+}
+
+Status RequestQueue::Take(QueuedRequest request) {
   FairQueue::Entry entry;
   entry.kind = RunKindOf(request);
+  VICINAL_RETURN_IF_ERROR(CheckPlace(request, entry.kind, request.arrival));
   entry.predicted = run_times_.Share(entry.kind);
   entry.request = std::move(request);
-  VICINAL_RETURN_IF_ERROR(CheckTime(entry));
   if (requests_.size() == 0) waiting_since_ = entry.request.arrival;
   if (WakesSide(entry)) small_work_came_.NotifyOne();
   requests_.Push(std::move(entry));
@@ -283,8 +297,7 @@ std::optional<MonotonicTime> RequestQueue::LongFrom() const {
   return known_short ? main_->since + options_.long_run : main_->since;
 }
 
-bool RequestQueue::MayRunAside(const FairQueue::Entry& entry) const {
-  const QueuedRequest& request = entry.request;
+bool RequestQueue::MayRunAside(const QueuedRequest& request, RunKind kind) const {
   if (request.requester.priority != Priority::kInteractive || request.nodes.all || request.key.private_id != 0 ||
       request.brings_features) {
     return false;
@@ -293,14 +306,14 @@ bool RequestQueue::MayRunAside(const FairQueue::Entry& entry) const {
   if (request.nodes.ids.size() > kSmallNodes || request.key.options.receptive_field == ReceptiveField::kNever) {
     return false;
   }
-  if (run_times_.Share(entry.kind) > kSmallSeconds) return false;
+  if (run_times_.Share(kind) > kSmallSeconds) return false;
   return !main_ || !main_->pair || *main_->pair != FairQueue::Pair{request.key.graph, request.key.model};
 }
 
 bool RequestQueue::WakesSide(const FairQueue::Entry& entry) const {
   if (!has_side_) return false;
   const std::optional<MonotonicTime> from = LongFrom();
-  if (!from || !MayRunAside(entry)) return false;
+  if (!from || !MayRunAside(entry.request, entry.kind)) return false;
   return !side_looks_soon_ || *from <= entry.request.arrival;
 }
 
@@ -311,7 +324,8 @@ std::optional<RequestQueue::Turn> RequestQueue::NextSmall() {
     MutexLock lock(&mutex_);
     has_side_ = true;
     EndTurn(&side_);
-    const auto accept = [this](const FairQueue::Entry& entry) VICINAL_REQUIRES(mutex_) { return MayRunAside(entry); };
+    const auto accept = [this](const FairQueue::Entry& entry)
+                            VICINAL_REQUIRES(mutex_) { return MayRunAside(entry.request, entry.kind); };
     while (!turn) {
       if (stopping_) return std::nullopt;
       const std::optional<MonotonicTime> from = LongFrom();

@@ -78,6 +78,9 @@ class RequestQueue final : public Lease {
   // pass before the run could end), or DRAINING after Drain and Stop; DEADLINE_EXCEEDED (DEADLINE_TOO_SHORT) if a run
   // alone takes longer than the deadline allows. Then `request` was not taken, and its callback is never called.
   Status Push(QueuedRequest request);
+  // The error that Push would give for such a request now, which counts as one that was dropped. For requests that are
+  // costly to complete: what they bring (features, `replaced`) may still be missing.
+  Status Check(const QueuedRequest& request) const;
   // Always takes the work, and does not count it against max_requests: callers wait for their previous work before they
   // submit more.
   void PushBackground(BackgroundWork work);
@@ -125,10 +128,13 @@ class RequestQueue final : public Lease {
 
   // Both consumers are done with `running`.
   void EndTurn(std::optional<Running>* running) VICINAL_REQUIRES(mutex_);
-  // Why a request that comes must not wait: OK, SERVER_OVERLOADED or DEADLINE_TOO_SHORT.
-  Status CheckTime(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
+  // Why a request of that kind that comes `now` is not taken; codes as Push.
+  Status CheckPlace(const QueuedRequest& request, RunKind kind, MonotonicTime now) const VICINAL_REQUIRES(mutex_);
+  // The part of it that is about time: OK, SERVER_OVERLOADED or DEADLINE_TOO_SHORT.
+  Status CheckTime(const QueuedRequest& request, RunKind kind, MonotonicTime now) const VICINAL_REQUIRES(mutex_);
   // What is left of the run that it would wait for: the main consumer's, or the side one's if that takes it.
-  double SecondsOfRunning(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
+  double SecondsOfRunning(const QueuedRequest& request, RunKind kind, MonotonicTime now) const
+      VICINAL_REQUIRES(mutex_);
   Status Take(QueuedRequest request) VICINAL_REQUIRES(mutex_);
   void WaitForCompany() VICINAL_REQUIRES(mutex_);
   // Begins the turn of a request, with those that may share its run and for which `accept` is true.
@@ -141,7 +147,7 @@ class RequestQueue final : public Lease {
       VICINAL_REQUIRES(mutex_);
   static void RecordShares(const Running& running, double seconds, RunTimes* times);
   // Whether the side consumer may take it while the main one does what it does.
-  bool MayRunAside(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
+  bool MayRunAside(const QueuedRequest& request, RunKind kind) const VICINAL_REQUIRES(mutex_);
   // Whether the side consumer must hear of it now.
   bool WakesSide(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
   // When the main consumer's work counts as long; nullopt: it does nothing that keeps requests from running.

@@ -123,7 +123,7 @@ Status RequestResolver::CheckIncarnation(const std::string& required) const {
                    detail);
 }
 
-StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const {
+StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const MayCome& may_come) const {
   VICINAL_RETURN_IF_ERROR(CheckIncarnation(request.incarnation));
   const bool all_features_sent = request.features.has_value() && request.features->rows.empty();
   const std::string set = request.feature_set.empty() ? std::string("default") : request.feature_set;
@@ -152,15 +152,6 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   AnswerShape shape = resolved.answer;
   if (resolved.links != nullptr) shape = {resolved.links->rows, resolved.links->width()};
   if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(shape));
-  resolved.brings_features = request.features.has_value();
-  if (request.features) {
-    // A run over the full graph needs all rows in one matrix; where it is certain, it is made here, not by the
-    // executor.
-    const bool some = !request.nodes.all && request.options.receptive_field != ReceptiveField::kNever;
-    VICINAL_RETURN_IF_ERROR(TakeFeatures(*request.features, some, handle, model, &resolved));
-  } else {
-    resolved.features = handle.features->matrix;
-  }
   resolved.incarnation = incarnation_;
   resolved.key = {{std::move(request.graph), handle.graph->parts().version},
                   {stored->name, stored->version},
@@ -176,6 +167,15 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request) const
   if (request.classes && request.classes->top_k <= resolved.answer.width) resolved.classes = request.classes;
   resolved.requester = std::move(request.requester);
   resolved.limits = std::move(request.limits);
+  if (!request.features) {
+    resolved.features = handle.features->matrix;
+    return resolved;
+  }
+  resolved.brings_features = true;
+  if (may_come) VICINAL_RETURN_IF_ERROR(may_come(resolved));
+  // A run over the full graph needs all rows in one matrix; where it is certain, it is made here, not by the executor.
+  const bool some = !resolved.nodes.all && resolved.key.options.receptive_field != ReceptiveField::kNever;
+  VICINAL_RETURN_IF_ERROR(TakeFeatures(*request.features, some, handle, model, &resolved));
   return resolved;
 }
 

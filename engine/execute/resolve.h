@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_EXECUTE_RESOLVE_H_
 #define VICINAL_ENGINE_EXECUTE_RESOLVE_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -36,8 +37,10 @@ class RequestResolver {
         device_(*device),
         incarnation_(incarnation) {}
 
-  // Codes as Engine::Submit. What is returned lacks a callback.
-  StatusOr<QueuedRequest> Resolve(InferenceRequest request) const;
+  // Whether a request may come, asked before the features that it brings are read: its error is Resolve's.
+  using MayCome = std::function<Status(const QueuedRequest& request)>;
+  // Codes as Engine::Submit. What is returned lacks a callback. `may_come` empty: it may.
+  StatusOr<QueuedRequest> Resolve(InferenceRequest request, const MayCome& may_come = {}) const;
   StatusOr<QueuedRequest> ResolveBatch(GraphBatchRequest request) const;
 
  private:

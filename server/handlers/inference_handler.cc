@@ -195,7 +195,7 @@ StatusOr<GraphBatchRequest> InferenceHandler::DecodeGraphs(Call& call, const v1:
 
 InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void(InferenceResult)> use, Done fail) {
   // Runs on the executor's thread or a worker: out-of-memory must end the call here, because no caller would report it.
-  const auto encode = [this, &call, use = std::move(use), fail](InferenceResult value) {
+  auto encode = [this, &call, use = std::move(use), fail](InferenceResult value) {
     const Status encoded = OrOutOfMemory([&] {
       // Skips calls that ended while the result waited for a worker, so that they do not delay others.
       VICINAL_RETURN_IF_ERROR(call.limits.Check(clock_));
@@ -204,7 +204,7 @@ InferenceCallback InferenceHandler::Deliver(const Call& call, std::function<void
     });
     if (!encoded.ok()) fail(encoded);
   };
-  return [this, &call, encode, fail = std::move(fail)](StatusOr<InferenceResult> result) {
+  return [this, &call, encode = std::move(encode), fail = std::move(fail)](StatusOr<InferenceResult> result) {
     if (!result.ok()) return fail(result.status());
     metrics_.ResultRows(call.method, result->rows);
     metrics_.Computed(OverOf(*result),
@@ -318,9 +318,9 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
     };
     done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
-  const Status submitted =
-      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
-  if (!submitted.ok()) done(submitted);
+  const Done fail = [done](const Status& status) { done(status); };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
+  if (!submitted.ok()) Refuse(submitted, fail);
 }
 
 void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
@@ -337,9 +337,9 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
     };
     done(Cut<v1::EmbedResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
-  const Status submitted =
-      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
-  if (!submitted.ok()) done(submitted);
+  const Done fail = [done](const Status& status) { done(status); };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
+  if (!submitted.ok()) Refuse(submitted, fail);
 }
 
 }  // namespace vicinal::server

@@ -164,9 +164,9 @@ void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequ
     };
     done(Cut<v1::PredictLinksResponse>(std::move(result), rows, call, metrics_, clock_, encode));
   };
-  const Status submitted =
-      engine_.Submit(*std::move(decoded), Deliver(call, use, [done](const Status& status) { done(status); }));
-  if (!submitted.ok()) done(submitted);
+  const Done fail = [done](const Status& status) { done(status); };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
+  if (!submitted.ok()) Refuse(submitted, fail);
 }
 
 void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response,

@@ -172,6 +172,17 @@ TEST_F(EngineTest, RefusesBadFeatures) {
   ExpectRefused(WithFeatures(rows, {2, 2}), StatusCode::kInvalidArgument, "DUPLICATE_NODE", "features.rows[1]");
 }
 
+// Under overload most requests are refused, and their features may be as large as the graph's.
+TEST_F(EngineTest, FeaturesAreReadOnlyOfRequestsThatMayCome) {
+  const HostTensor narrow = Floats(std::vector<float>(12, 1.0f), {6, 2});
+  InferenceRequest request = WithFeatures(narrow);
+  ExpectRefused(request, StatusCode::kInvalidArgument, "FEATURE_WIDTH");
+  request.limits.deadline = Clock::Real().Now();
+  EXPECT_EQ(Infer(*engine_, request).status().code(), StatusCode::kDeadlineExceeded);
+  request.nodes = {false, {6}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "NODE_OUT_OF_RANGE", "nodes.ids[0] is 6");
+}
+
 TEST_F(EngineTest, FeatureSetsComeAndGo) {
   const std::vector<float> other = SmallRows(2.0f);
   const HostTensor x = Floats(other, {6, 3});

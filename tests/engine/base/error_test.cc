@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <utility>
 
 namespace vicinal {
 namespace {
@@ -42,6 +44,40 @@ TEST(Error, NamesThatAreNotUtf8DoNotThrow) {
   const Status status = NotFound("graph", name);
   ASSERT_TRUE(DetailOf(status).has_value());
   EXPECT_THAT(DetailOf(status)->resource_name, HasSubstr("caf"));
+}
+
+// Expected texts from the table of well-formed sequences of the Unicode standard (3-7).
+TEST(Error, WhatIsNotUtf8IsReplacedByteByByte) {
+  const std::string bad = "\xEF\xBF\xBD";
+  const std::pair<std::string, std::string> cases[] = {
+      {"plain", "plain"},
+      {"caf\xC3\xA9", "caf\xC3\xA9"},
+      {"\xE2\x82\xAC\xF0\x9F\x98\x80", "\xE2\x82\xAC\xF0\x9F\x98\x80"},
+      {"\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF", "\xED\x9F\xBF\xEE\x80\x80\xF4\x8F\xBF\xBF"},
+      {"caf\xE9 ", "caf" + bad + " "},
+      {"\xC3", bad},                                // cut
+      {"\xE2\x82", bad + bad},                      // cut
+      {"\xC0\xAF", bad + bad},                      // overlong
+      {"\xE0\x9F\xBF", bad + bad + bad},            // overlong
+      {"\xF0\x8F\xBF\xBF", bad + bad + bad + bad},  // overlong
+      {"\xED\xA0\x80", bad + bad + bad},            // a surrogate
+      {"\xF4\x90\x80\x80", bad + bad + bad + bad},  // beyond the last character
+      {"\xF5\xFF", bad + bad},
+      {std::string("a\0b", 3), std::string("a\0b", 3)},
+  };
+  for (const auto& [given, expected] : cases) {
+    const ErrorDetail detail = *DetailOf(WithMetadata(NotFound("graph", given), given, given));
+    EXPECT_EQ(detail.resource_name, expected);
+    EXPECT_EQ(detail.metadata, (std::map<std::string, std::string>{{expected, expected}}));
+  }
+}
+
+TEST(Error, EmptyAndOddDetailsSurvive) {
+  ErrorDetail detail;
+  EXPECT_EQ(DetailOf(MakeError(StatusCode::kAborted, "", detail)), detail);
+  detail.retry_after = std::chrono::milliseconds(0);
+  detail.metadata = {{"", ""}, {"a", std::string(5000, 'x')}, {std::string(300, 'k'), "vicinal.dev/error-detail"}};
+  EXPECT_EQ(DetailOf(MakeError(StatusCode::kAborted, "", detail)), detail);
 }
 
 TEST(Error, StatusWithoutDetailHasNone) {

@@ -213,6 +213,39 @@ TEST_F(QueueTimeTest, ADeadlineBelowTheTimeOfARunIsRefused) {
   EXPECT_TRUE(queue_.Push(Within(milliseconds(120))).ok());
 }
 
+class DropCount final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view, double) override {}
+  void QueueDepth(int64_t) override {}
+  void RequestDropped(std::string_view reason) override { ++counts[std::string(reason)]; }
+
+  std::map<std::string, int> counts;
+};
+
+TEST_F(QueueTimeTest, CheckGivesTheErrorOfPushAndTakesNothing) {
+  DropCount drops;
+  RequestQueue queue({2, &clock_, &drops});
+  ASSERT_TRUE(queue.Push(Numbered(1)).ok());
+  ASSERT_TRUE(queue.Next().has_value());
+  clock_.Advance(milliseconds(100));
+  queue.Measured(0.1, true);
+  EXPECT_EQ(ReasonOf(queue.Check(Within(milliseconds(80)))), "DEADLINE_TOO_SHORT");
+  EXPECT_EQ(queue.Check(Within(milliseconds(-1))).code(), StatusCode::kDeadlineExceeded);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(queue.Check(Within(milliseconds(120))).ok());
+  EXPECT_EQ(queue.depth(), 0);
+  ASSERT_TRUE(queue.Push(Within(milliseconds(110))).ok());
+  EXPECT_EQ(ReasonOf(queue.Check(Within(milliseconds(120)))), "SERVER_OVERLOADED");
+  EXPECT_TRUE(queue.Check(Numbered(2)).ok()) << "no deadline";
+  ASSERT_TRUE(queue.Push(Numbered(2)).ok());
+  EXPECT_EQ(ReasonOf(queue.Check(Numbered(3))), "QUEUE_FULL");
+  queue.Stop();
+  EXPECT_EQ(ReasonOf(queue.Check(Numbered(3))), "DRAINING");
+  EXPECT_EQ(drops.counts,
+            (std::map<std::string, int>{
+                {"deadline_too_short", 1}, {"expired", 1}, {"overloaded", 1}, {"queue_full", 1}, {"draining", 1}}));
+}
+
 TEST_F(QueueTimeTest, ADeadlineBelowWaitAndRunIsRefusedWithTheWait) {
   Learn(milliseconds(100));
   ASSERT_TRUE(queue_.Push(Numbered(1, Until(seconds(1)))).ok());

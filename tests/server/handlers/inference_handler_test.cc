@@ -160,6 +160,35 @@ TEST_F(InferenceHandlerTest, EngineRefusalsAndLimitsReachTheCaller) {
   EXPECT_EQ(Classify().code(), StatusCode::kCancelled);
 }
 
+// Of a period the first refusals are sent, and the others wait for its end; the clock stands still.
+TEST_F(InferenceHandlerTest, RefusalsOfEveryKindOfCallAreHeld) {
+  engine_.refuse_submit = Unavailable("QUEUE_FULL", "full", std::chrono::milliseconds(20));
+  v1::EmbedRequest embed;
+  *embed.mutable_target() = request_.target();
+  *embed.mutable_nodes() = request_.nodes();
+  v1::PredictLinksRequest links;
+  *links.mutable_target() = request_.target();
+  links.set_all_edges(true);
+  const auto stream = [&](int kind, InferenceHandler& handler, int* answers) {
+    const auto count = [answers](const auto& outcome) {
+      EXPECT_EQ(outcome.status().code(), StatusCode::kUnavailable);
+      ++*answers;
+    };
+    if (kind == 0) handler.ClassifyStream(call_, request_, count);
+    if (kind == 1) handler.EmbedStream(call_, embed, count);
+    if (kind == 2) handler.PredictLinksStream(call_, links, count);
+  };
+  for (int kind = 0; kind < 3; ++kind) {
+    int answers = 0;
+    {
+      InferenceHandler handler(engine_, metrics_, workers_, limits_, &clock_);
+      for (int i = 0; i < HeldRefusals::kAtOnce + 5; ++i) stream(kind, handler, &answers);
+      EXPECT_EQ(answers, HeldRefusals::kAtOnce) << kind;
+    }
+    EXPECT_EQ(answers, HeldRefusals::kAtOnce + 5) << kind;
+  }
+}
+
 // Large replies wait for a worker; by then the client may have gone.
 TEST_F(InferenceHandlerTest, AReplyThatNobodyWaitsForIsNotEncoded) {
   Awaited<bool> go_on;
