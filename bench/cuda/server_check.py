@@ -231,6 +231,34 @@ def small_graphs(checks, servers, data):
         beside_others(checks, server, ["classify-graphs", batch, "--model", "proteins-ginpool", "--logits"])
 
 
+def message_functions(checks, servers, data):
+    """Message functions of published models as expressions, on a directed graph with features of edges."""
+    for server in servers:
+        server.call("graph", "upload", os.path.join(data, "graphs", "tiny.npz"), "--name", "tiny")
+    for path in sorted(glob.glob(os.path.join(data, "layers", "message-*.reference.safetensors"))):
+        stem = path[: -len(".reference.safetensors")]
+        name = os.path.basename(stem)
+
+        def body():
+            for server in servers:
+                answer = server.call("model", "upload", stem + ".json", "--weights", stem + ".safetensors", "--name", name,
+                                     "--reference", path, "--reference_graph", "tiny")  # fmt: skip
+                checks.add(f"{name} on {server.device}", True, **reference_error(answer))
+
+        checks.attempt(f"model {name}", body)
+        on_tiny = ["classify", "--graph", "tiny", "--model", name, "--logits"]
+        compare(checks, servers, f"{name}, Classify", on_tiny)
+
+        def field():
+            for server in servers:
+                some, _ = server.matrix("some", *on_tiny, "--nodes", "3,77,119,0", "--receptive_field", "always")
+                full, _ = server.matrix("full", *on_tiny, "--nodes", "3,77,119,0", "--receptive_field", "never")
+                checks.add(f"{name} on {server.device}, a receptive field has the bits of the full graph",
+                           some.tobytes() == full.tobytes())  # fmt: skip
+
+        checks.attempt(f"receptive field of {name}", field)
+
+
 def beside_others(checks, server, arguments):
     """Checks that a batch of graphs has the same bits when it shares a run with those of other clients."""
 
@@ -303,7 +331,7 @@ def all_models(checks, servers, data):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bin", required=True, help="folder with vicinal-server and vicinal")
-    parser.add_argument("--data", required=True, help="folder with graphs/ and models/")
+    parser.add_argument("--data", required=True, help="folder with graphs/, models/ and layers/")
     parser.add_argument("--devices", default="cuda:0,cpu", help="the first is compared with the others")
     parser.add_argument("--quick", action="store_true", help="Cora and small graphs only")
     parser.add_argument("--json")
@@ -316,6 +344,7 @@ def main():
                 servers.append(Server(os.path.join(folder, str(number)), options.bin, device))
             checks.attempt("quick start", lambda: quick_start(checks, servers, data))
             checks.attempt("small graphs", lambda: small_graphs(checks, servers, data))
+            checks.attempt("message functions", lambda: message_functions(checks, servers, data))
             explain(checks, servers)
             latency(checks, servers)
             if not options.quick:

@@ -26,6 +26,7 @@ void RunMessageCases(Machine& machine, Report& report);
 void RunEdgeScoreCases(Machine& machine, Report& report);
 void RunEdgeFeatureCases(Machine& machine, Report& report);
 void RunEdgeMessageCases(Machine& machine, Report& report);
+void RunExpressionCases(Machine& machine, Report& report);
 void RunUpdateCases(Machine& machine, Report& report);
 void RunProductPrecisionCases(Machine& machine, Report& report);
 void RunRowwiseCases(Machine& machine, Report& report);

@@ -3,8 +3,8 @@
 // for a backend's device. A plain program that needs nothing installed but the driver, so that it can be carried to a
 // GPU machine.
 //   vicinal_conformance [cpu|LIBRARY.so]
-//       [device|overlap|aggregate|product|attention|message|edge|feature|update|rowwise|field ...] [as=7.5] [once]
-//       [SHARE/OF]
+//       [device|overlap|aggregate|product|attention|message|expression|edge|feature|update|rowwise|field ...] [as=7.5]
+//       [once] [SHARE/OF]
 // SHARE/OF: only that share (from 0) of the cases of all groups but device, edge and rowwise; GTEST_SHARD_INDEX and
 // GTEST_TOTAL_SHARDS in the environment say the same. once: for compute-sanitizer (Report::BeBrief).
 // as=7.5 (8.0, 8.6, 8.9, 10.0, 12.0): with no more shared memory and threads per multiprocessor than a GPU of that
@@ -42,6 +42,7 @@ const std::vector<Group>& Groups() {
                                                        {"dense_update", "sparse_update", "sparse_aggregate_update"}},
                                                       {"attention", {RunAttentionCases}, {"attention"}},
                                                       {"message", {RunMessageCases}, {"message_reduce"}},
+                                                      {"expression", {RunExpressionCases}, {"expression"}},
                                                       {"edge", {RunEdgeScoreCases}, {"edge_scores"}},
                                                       {"feature", {RunEdgeFeatureCases, RunEdgeMessageCases}, {}},
                                                       {"aggregate", {RunAggregateCases}, {"aggregate"}},

@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <random>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/execute/run_for_nodes.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/graphs.h"
@@ -181,19 +179,6 @@ PlanRequest RequestFor(Machine& machine, const testing::ReceptiveFieldModel& tes
   return request;
 }
 
-// Messages that a GPU has no kernel for are refused, with the reason.
-void RefusedCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test) {
-  if (!report.IsMine()) return;
-  const auto features = Upload(machine, false);
-  const auto plan = Plan::Build(RequestFor(machine, test, *features, OrderKind::kNone, Storage::kFloat32),
-                                machine.registry, *machine.device);
-  const auto detail = DetailOf(plan.status());
-  report.CheckTrue(
-      "field", std::string(test.name) + " is refused, as no kernel of the device computes it",
-      detail.has_value() && detail->reason == "KERNEL_REFUSED" &&
-          plan.status().message().find("no expression kernel runs on this device") != std::string_view::npos);
-}
-
 void PlanCase(Machine& machine, Report& report, const testing::ReceptiveFieldModel& test, bool sparse, OrderKind order,
               Storage precision) {
   if (!report.IsMine()) return;
@@ -226,10 +211,6 @@ void RunReceptiveFieldCases(Machine& machine, Report& report) {
     GatherCases(machine, report);
   }
   for (const testing::ReceptiveFieldModel& test : testing::ReceptiveFieldModels()) {
-    if (test.cpu_only && !machine.is_cpu()) {
-      RefusedCase(machine, report, test);
-      continue;
-    }
     for (const bool sparse : {false, true}) {
       for (const OrderKind order : {OrderKind::kNone, OrderKind::kRcm}) {
         PlanCase(machine, report, test, sparse, order, Storage::kFloat32);

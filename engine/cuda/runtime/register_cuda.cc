@@ -18,6 +18,7 @@ void AddNeighborGroupAtomics(KernelRegistry& registry, const GpuLimits& limits);
 void AddFusedAttention(KernelRegistry& registry);
 void AddPlainAttention(KernelRegistry& registry);
 void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits);
+void AddEdgePrograms(KernelRegistry& registry, const GpuLimits& limits);
 void AddTemplateSddmm(KernelRegistry& registry);
 void AddRegisterTiles(KernelRegistry& registry, const GpuLimits& limits);
 void AddTensorTiles(KernelRegistry& registry, const GpuLimits& limits);
@@ -44,8 +45,9 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   // attention
   AddFusedAttention(registry);
   AddPlainAttention(registry);
-  // message_reduce, edge_scores
+  // message_reduce, expression, edge_scores
   AddTemplateSpmm(registry, limits);
+  AddEdgePrograms(registry, limits);
   AddTemplateSddmm(registry);
   // dense_update
   AddRegisterTiles(registry, limits);

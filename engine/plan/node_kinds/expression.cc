@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/kernels/expression_form.h"
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
@@ -169,8 +170,8 @@ Status BindParameters(const ExpressionStep& expression, StepBinder* step, Bound<
       VICINAL_ASSIGN_OR_RETURN(parameters[p], step->Copy(expression.parameters[p]->values));
     }
   }
-  bound->args.parameters = std::make_shared<const std::vector<const void*>>(std::move(parameters));
-  return OkStatus();
+  const auto copy = [step](const std::vector<float>& bytes) { return step->Copy(bytes); };
+  return SetExpressionParameters(bound->kernel->kernel(), std::move(parameters), copy, &bound->args);
 }
 
 Status BindExpression(StepBinder* step) {

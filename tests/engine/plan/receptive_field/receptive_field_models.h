@@ -47,7 +47,6 @@ struct ReceptiveFieldModel {
   const char* name;
   bool weighted;
   std::function<ValueId(ModelMaker&)> layers;
-  bool cpu_only = false;  // no GPU kernel computes its messages
 };
 
 inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
@@ -132,11 +131,10 @@ inline const std::vector<ReceptiveFieldModel>& ReceptiveFieldModels() {
          const ValueId h = m.Linear(m.Expression(0, 12, 2, reduces, {}), 16, true);
          return m.RowExpression(m.Linear(m.Expression(h, 8, 1, {}, {SelfLoops::kReplace}), 5, true),
                                 m.Linear(h, 1, true));
-       },
-       true},
-      {"expression_of_targets", true, [](ModelMaker& m) { return m.TargetMessages(m.Linear(0, 5, true)); }, true},
+       }},
+      {"expression_of_targets", true, [](ModelMaker& m) { return m.TargetMessages(m.Linear(0, 5, true)); }},
       {"expression_of_targets_twice", true,
-       [](ModelMaker& m) { return Gcn(m, m.TargetMessages(m.Linear(0, 5, true)), 5, EdgeWeighting::kGcnSent); }, true},
+       [](ModelMaker& m) { return Gcn(m, m.TargetMessages(m.Linear(0, 5, true)), 5, EdgeWeighting::kGcnSent); }},
       {"gat_edge_mean", false,
        [](ModelMaker& m) { return TwoWithEdgeFeatures(m, AttentionKind::kGat, LoopFeatures()); }},
       {"gatv2_edge_number", false,

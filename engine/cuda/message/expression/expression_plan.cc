@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "engine/cuda/common/row_pieces.h"
+#include "engine/cuda/message/expression/expression.h"
+
+namespace vicinal::cuda {
+namespace {
+
+constexpr int kTiles[] = {64, 32, 16};
+// Global memory for the registers of all blocks of a launch.
+constexpr int64_t kMostBlockBytes = int64_t{256} << 20;
+constexpr int64_t kBlocksPerSm = 8;
+constexpr int64_t kStaticBytes = 1 << 10;  // of the kernels
+
+// Per edge of a tile: its source, target, weight and the place of its features.
+int64_t EdgeBytes(int tile) { return tile * int64_t{20}; }
+
+int64_t BlockFloats(const TileShape& shape, int tile) {
+  return int64_t{shape.registers} * (tile + 4) + (shape.over_edges ? int64_t{2} * shape.total_floats : 0);
+}
+
+int64_t SharedBytes(const TileShape& shape, int tile) {
+  return EdgeBytes(tile) + BlockFloats(shape, tile) * static_cast<int64_t>(sizeof(float));
+}
+
+// The largest tile that leaves room for two blocks per multiprocessor; otherwise the largest that fits; 0: none does.
+int ChooseTile(const TileShape& shape, int wanted, const GpuLimits& limits) {
+  const int64_t half = limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kStaticBytes;
+  for (const int tile : kTiles) {
+    if (wanted != 0 ? tile <= wanted && TileFits(shape, tile, limits) : SharedBytes(shape, tile) <= half) return tile;
+  }
+  for (const int tile : kTiles) {
+    if (TileFits(shape, tile, limits)) return tile;
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool TileFits(const TileShape& shape, int tile, const GpuLimits& limits) {
+  return limits.Fits(SharedBytes(shape, tile) + kStaticBytes);
+}
+
+ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edges, int tile, int64_t keys,
+                              const GpuLimits& limits) {
+  ExpressionPlan plan;
+  plan.tile = ChooseTile(shape, tile, limits);
+  const bool fits = plan.tile != 0;
+  if (!fits) plan.tile = 16;
+  plan.shared_bytes = fits ? SharedBytes(shape, plan.tile) : EdgeBytes(plan.tile);
+  if (shape.over_edges) {
+    const PieceScratch pieces(edges, kExpressionUnit, shape.total_floats, 1);
+    plan.cells = pieces.cells;
+    plan.partial_stride = pieces.stride;
+    plan.partial_floats = pieces.cells * pieces.stride;
+    plan.tickets = RoundUp(pieces.tickets, 4);
+    const int64_t share = (edges + rows) / (kBlocksPerSm * limits.multiprocessors);
+    plan.keys_per_item = keys != 0 ? keys : std::clamp<int64_t>(share, 32, 256);
+    plan.items = plan.cells + (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
+  } else {
+    plan.items = (rows + plan.tile - 1) / plan.tile;
+  }
+  if (!fits) {
+    plan.block_floats = RoundUp(BlockFloats(shape, plan.tile), 4);
+    plan.most_blocks = std::clamp<int64_t>(kMostBlockBytes / (plan.block_floats * int64_t{sizeof(float)}), 1,
+                                           int64_t{2} * limits.multiprocessors);
+  }
+  return plan;
+}
+
+int64_t ExpressionGrid(const ExpressionPlan& plan) {
+  return plan.block_floats > 0 ? std::min(plan.items, plan.most_blocks) : plan.items;
+}
+
+cudaError_t PlaceExpression(const ExpressionPlan& plan, const LaunchTarget& target, void* scratch,
+                            ExpressionParams* params) {
+  float* const floats = static_cast<float*>(scratch);
+  params->items = plan.items;
+  params->keys_per_item = plan.keys_per_item;
+  params->cells = plan.cells;
+  params->partial_stride = plan.partial_stride;
+  params->partials = floats;
+  params->tickets = target.tickets;
+  params->block_floats = plan.block_floats;
+  params->block_memory = plan.block_floats > 0 ? floats + plan.partial_floats + plan.tickets : nullptr;
+  if (plan.tickets == 0) return cudaSuccess;
+  params->tickets = reinterpret_cast<int*>(floats + plan.partial_floats);
+  return cudaMemsetAsync(params->tickets, 0, static_cast<size_t>(plan.tickets) * sizeof(int), target.stream);
+}
+
+}  // namespace vicinal::cuda

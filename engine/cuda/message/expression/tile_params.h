@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parameters of the kernels that carry out a TileProgram.
+#ifndef VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_TILE_PARAMS_H_
+#define VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_TILE_PARAMS_H_
+
+#include <cstdint>
+
+#include "engine/cuda/message/expression/tile_program.h"
+#include "engine/device/views.h"
+#include "engine/kernels/operations.h"
+
+namespace vicinal::cuda {
+
+inline constexpr int kExpressionMatrices = 8;
+// The unit, in edges, for cutting long rows (row_pieces.h), and how many messages of a row are joined before they are
+// folded into its total. Part of the order of evaluation.
+inline constexpr int64_t kExpressionUnit = 128;
+inline constexpr int kExpressionFold = 64;
+
+struct RowsOfNodes {
+  const float* data = nullptr;
+  int64_t stride = 0;
+};
+
+struct ExpressionParams {
+  TileShape shape;
+  const TileInstruction* instructions = nullptr;
+  const TileResult* results = nullptr;
+  CsrView adjacency;  // of a program over rows: empty
+  RowsOfNodes sources[kExpressionMatrices], targets[kExpressionMatrices];
+  EdgeFeaturesView edge;
+  MatrixView dst;
+  Epilogue epilogue;
+  int64_t items = 0;  // of work: cells, then ranges of keys (FirstRowAt); or tiles of rows
+  int64_t keys_per_item = 0;
+  // Partial results of long rows (row_pieces.h).
+  int64_t cells = 0;
+  int64_t partial_stride = 0;
+  float* partials = nullptr;  // [cells][total_floats]
+  int* tickets = nullptr;
+  // Registers and totals of each block, where shared memory is too small for them; null: they fit.
+  float* block_memory = nullptr;
+  int64_t block_floats = 0;
+};
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_TILE_PARAMS_H_

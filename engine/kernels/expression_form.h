@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs in the form of one kernel. A kernel of the operation expression that reads more on its device than the
+// parameters of an EdgeCode implements ExpressionFormMaker; whoever makes its arguments then passes FormedParameters.
+#ifndef VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
+#define VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/kernels/expression.h"
+
+namespace vicinal {
+
+// What launches need of a program on the host, and bytes that the device reads. Immutable.
+class ExpressionForm {
+ public:
+  virtual ~ExpressionForm() = default;
+  // A copy of them in the device's memory, 8-byte aligned, belongs to every run. A whole number of floats.
+  const std::vector<float>& bytes() const { return bytes_; }
+
+ protected:
+  std::vector<float> bytes_;
+};
+
+// ExpressionArgs::parameters of a kernel that makes forms.
+struct FormedParameters final : std::vector<const void*> {
+  FormedParameters(std::vector<const void*> parameters, std::shared_ptr<const ExpressionForm> made)
+      : std::vector<const void*>(std::move(parameters)), form(std::move(made)) {}
+
+  std::shared_ptr<const ExpressionForm> form;
+  const void* bytes = nullptr;  // form->bytes(), in the device's memory
+};
+
+// The second base of a kernel.
+class ExpressionFormMaker {
+ public:
+  virtual ~ExpressionFormMaker() = default;
+  // `parameters`: as in ExpressionArgs. Where only bytes are counted, they are null pointers.
+  virtual std::shared_ptr<const ExpressionForm> MakeForm(const EdgeCode& code,
+                                                         const std::vector<const void*>& parameters) const = 0;
+};
+
+// Sets args->parameters for `kernel`, with a form if it makes one. `copy(form.bytes())` returns where they are on the
+// device, or an error.
+template <class KernelT, class Copy>
+Status SetExpressionParameters(const KernelT& kernel, std::vector<const void*> parameters, const Copy& copy,
+                               ExpressionArgs* args) {
+  const auto* const maker = dynamic_cast<const ExpressionFormMaker*>(&kernel);
+  if (maker == nullptr) {
+    args->parameters = std::make_shared<const std::vector<const void*>>(std::move(parameters));
+    return OkStatus();
+  }
+  std::shared_ptr<const ExpressionForm> form = maker->MakeForm(*args->problem.code, parameters);
+  auto formed = std::make_shared<FormedParameters>(std::move(parameters), form);
+  VICINAL_ASSIGN_OR_RETURN(formed->bytes, copy(form->bytes()));
+  args->parameters = std::move(formed);
+  return OkStatus();
+}
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
