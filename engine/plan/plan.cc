@@ -33,7 +33,7 @@ class PlanImpl final : public Plan {
     VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
     if (subset_.bound()) subset_.Unbind();
     SetFeatures(features);
-    if (context.launches_only() && !watch_full_) {
+    if (context.launches_only() && !watch_full_ && built_.tiles.empty()) {
       VICINAL_RETURN_IF_ERROR(Known(recorded_.Run(context, features, stop, stats)));
     } else {
       VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::full, &watch_full_));
@@ -97,6 +97,8 @@ class PlanImpl final : public Plan {
     return decisions;
   }
   int64_t scratch_bytes() const override { return static_cast<int64_t>(built_.memory.arena.bytes()); }
+  int64_t whole_scratch_bytes() const override { return built_.whole_arena_bytes; }
+  int64_t tiled_scratch_bytes() const override { return built_.tiled_arena_bytes; }
   int64_t step_bytes() const override { return built_.step_bytes; }
   int64_t size_bytes() const override { return scratch_bytes() + built_.memory.constant_bytes + built_.step_bytes; }
   int64_t reduction_order() const override { return built_.reduction_order; }
@@ -110,29 +112,68 @@ class PlanImpl final : public Plan {
     Status wanted;
     const std::function<bool()> unwanted = [&stop, &wanted] { return !(wanted = stop()).ok(); };
     const ThreadPool::StopScope loops(stop ? context.thread_pool() : nullptr, unwanted);
-    for (const auto& launch : built_.launches) {
+    size_t next_tiles = 0;
+    for (size_t i = 0; i < built_.launches.size(); ++i) {
       if (stop) VICINAL_RETURN_IF_ERROR(stop());
+      if (next_tiles < built_.tiles.size() && built_.tiles[next_tiles].first == static_cast<int>(i)) {
+        const internal::LaunchTiles& tiles = built_.tiles[next_tiles++];
+        VICINAL_RETURN_IF_ERROR(RunGroup(tiles, context, {stop, loops, wanted}, stats, clock, times, *watch));
+        i = static_cast<size_t>(tiles.last);
+        continue;
+      }
+      internal::Launch& launch = *built_.launches[i];
       const MonotonicTime begin = clock.Now();
-      VICINAL_RETURN_IF_ERROR(*watch ? RunWatched(*launch, context, loops) : Known(launch->Run(context)));
+      launch.CountRun();
+      VICINAL_RETURN_IF_ERROR(*watch ? RunWatched(launch, context, loops) : Known(launch.RunUncounted(context)));
       if (loops.stopped()) return wanted;
       const Nanoseconds spent = clock.Now() - begin;
-      ((*launch).*times).Count();
+      (launch.*times).Count();
       if (context.launches_only()) continue;
-      ((*launch).*times).AddTime(spent);
-      stats.PhaseSeconds(launch->info.operation, std::chrono::duration<double>(spent).count());
+      (launch.*times).AddTime(spent);
+      stats.PhaseSeconds(launch.info.operation, std::chrono::duration<double>(spent).count());
     }
     VICINAL_RETURN_IF_ERROR(Known(context.Synchronize()));
     *watch = false;
     return OkStatus();
   }
 
+  // What stops a run.
+  struct Stop {
+    const StopCheck& check;  // may be empty
+    const ThreadPool::StopScope& loops;
+    const Status& wanted;  // why, once loops.stopped()
+  };
+
+  // Runs launches block by block of rows. Each counts once; its time is that of all its blocks.
+  Status RunGroup(const internal::LaunchTiles& tiles, DeviceContext& context, const Stop& stop, StatsSink& stats,
+                  const Clock& clock, internal::RunTimes internal::Launch::*times, bool watch) {
+    const MonotonicTime group_begin = clock.Now();
+    const auto run = [&](internal::Launch& launch) -> Status {
+      if (stop.check) VICINAL_RETURN_IF_ERROR(stop.check());
+      const MonotonicTime begin = clock.Now();
+      VICINAL_RETURN_IF_ERROR(watch ? RunWatched(launch, context, stop.loops) : Known(launch.RunUncounted(context)));
+      if (stop.loops.stopped()) return stop.wanted;
+      (launch.*times).nanoseconds.fetch_add((clock.Now() - begin).count(), std::memory_order_relaxed);
+      return OkStatus();
+    };
+    VICINAL_RETURN_IF_ERROR(internal::RunTiles(tiles, built_.launches, run));
+    for (int i = tiles.first; i <= tiles.last; ++i) {
+      const internal::Launch& launch = *built_.launches[static_cast<size_t>(i)];
+      launch.CountRun();
+      (built_.launches[static_cast<size_t>(i)].get()->*times).Count();
+      (built_.launches[static_cast<size_t>(i)].get()->*times).AddTime(Nanoseconds::zero());
+    }
+    stats.PhaseSeconds("tiles", SecondsBetween(group_begin, clock.Now()));
+    return OkStatus();
+  }
+
   // Runs the launch alone on the device if its configuration never ended well there: what happens then is its doing.
   Status RunWatched(const internal::Launch& launch, DeviceContext& context, const ThreadPool::StopScope& loops) {
     const std::string configuration = launch.Configuration();
-    if (first_runs_->HasEndedWell(configuration)) return Known(launch.Run(context));
+    if (first_runs_->HasEndedWell(configuration)) return Known(launch.RunUncounted(context));
     VICINAL_RETURN_IF_ERROR(Known(context.Synchronize()));
     first_runs_->Begin(configuration);
-    Status run = launch.Run(context);
+    Status run = launch.RunUncounted(context);
     if (run.ok()) run = context.Synchronize();
     first_runs_->End(configuration,
                      loops.stopped() ? absl::CancelledError("the request was not wanted any more") : run);

@@ -113,6 +113,10 @@ class Plan {
   // the runs and times; other steps start from zero.
   virtual void ContinueCounts(const std::vector<PlanStepInfo>& before) { (void)before; }
   virtual int64_t scratch_bytes() const = 0;
+  // The same if every step computed all rows before the next one begins, and if steps run in tiles of rows where they
+  // can (build/row_tiles.h). The plan has the smaller one only if its admission refused the larger one.
+  virtual int64_t whole_scratch_bytes() const { return scratch_bytes(); }
+  virtual int64_t tiled_scratch_bytes() const { return scratch_bytes(); }
   virtual int64_t step_bytes() const { return 0; }  // in host memory: the steps and their descriptions
   virtual int64_t size_bytes() const = 0;           // scratch, packed weights and steps
   // Identifies the order in which the terms of each row are added, and their storage. Plans of one model, graph and

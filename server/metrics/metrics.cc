@@ -48,7 +48,7 @@ constexpr std::string_view kPhases[] = {"queue",          "plan",           "rec
                                         "attention",      "message_reduce", "edge_scores",
                                         "dense_update",   "sparse_update",  "sparse_aggregate_update",
                                         "rowwise",        "expression",     "links",
-                                        "other"};
+                                        "tiles",          "other"};
 constexpr const char* kComputed[] = {"full_graph", "receptive_field", "kept_answers"};  // as ComputedOver
 constexpr std::string_view kPassOutcomes[] = {"kept", "unchanged", "interrupted", "refused", "failed", "other"};
 constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",

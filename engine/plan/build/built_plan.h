@@ -12,6 +12,7 @@
 #include "engine/plan/plan.h"
 #include "engine/plan/receptive_field/receptive_field_program.h"
 #include "engine/plan/run/launch.h"
+#include "engine/plan/run/tiled_run.h"
 
 namespace vicinal::internal {
 
@@ -25,6 +26,7 @@ struct FeatureSlots {
 struct BuiltPlan {
   PlanRequest request;  // keeps the model and the graph alive
   std::vector<std::unique_ptr<Launch>> launches;
+  std::vector<LaunchTiles> tiles;  // in order; empty: every launch runs over all rows
   std::vector<std::string> decisions;
   ReceptiveFieldProgram field;
   DeviceKind device = DeviceKind::kCpu;
@@ -33,8 +35,9 @@ struct BuiltPlan {
   ConstMatrixView result;
   FeatureSlots features;
   PlanMemory memory;
-  int64_t step_bytes = 0;       // in host memory: the launches and their descriptions
-  int64_t reduction_order = 0;  // as Plan::reduction_order
+  int64_t whole_arena_bytes = 0, tiled_arena_bytes = 0;  // as Plan::whole_scratch_bytes and tiled_scratch_bytes
+  int64_t step_bytes = 0;                                // in host memory: the launches and their descriptions
+  int64_t reduction_order = 0;                           // as Plan::reduction_order
 };
 
 }  // namespace vicinal::internal

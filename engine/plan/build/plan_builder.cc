@@ -93,20 +93,31 @@ int64_t PlanBuilder::PackingBytes() const {
   return most;
 }
 
-StatusOr<int64_t> PlanBuilder::CountBytes() {
+StatusOr<PlanBuilder::PlanBytes> PlanBuilder::CountBytes() {
   CountingAllocator counter(*context_.request.graph);
   PlanLayout layout(&context_, &counter);
   VICINAL_RETURN_IF_ERROR(layout.ChooseKernels());
-  VICINAL_RETURN_IF_ERROR(layout.TakeArena());
-  return counter.bytes() + layout.step_bytes();
+  const int64_t others = counter.bytes() + layout.step_bytes();
+  return PlanBytes{others + layout.whole_bytes(), others + std::min(layout.whole_bytes(), layout.tiled_bytes())};
+}
+
+Status PlanBuilder::Admit(const PlanBytes& bytes, const PlanAdmission& admit) {
+  Status whole = admit(bytes.whole);
+  const bool no_memory =
+      whole.code() == StatusCode::kResourceExhausted || whole.code() == StatusCode::kFailedPrecondition;
+  if (!no_memory || bytes.tiled >= bytes.whole) return whole;
+  VICINAL_RETURN_IF_ERROR(admit(bytes.tiled));
+  tiled_ = true;
+  return OkStatus();
 }
 
 Status PlanBuilder::LayOut(const PlanAdmission& admit) {
   while (true) {
     const size_t unfit = context_.unfit.size();
     if (admit) {
-      VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, CountBytes());
-      VICINAL_RETURN_IF_ERROR(admit(bytes));
+      VICINAL_ASSIGN_OR_RETURN(const PlanBytes bytes, CountBytes());
+      tiled_ = false;
+      VICINAL_RETURN_IF_ERROR(Admit(bytes, admit));
     }
     allocator_.emplace(context_.device, *context_.request.graph);
     layout_.emplace(&context_, &*allocator_);
@@ -123,7 +134,12 @@ StatusOr<BuiltPlan> PlanBuilder::Build(const PlanAdmission& admit) {
   VICINAL_RETURN_IF_ERROR(LayOut(admit));
   Program& program = context_.program;
   for (Node& node : program.nodes) ForEachWeight(node, ForgetWeight);
-  VICINAL_RETURN_IF_ERROR(layout_->TakeArena());
+  VICINAL_RETURN_IF_ERROR(layout_->TakeArena(tiled_));
+  if (tiled_) {
+    program.decisions.push_back(absl::StrCat("steps run in tiles of ", TileRows(context_.request.graph->num_nodes()),
+                                             " rows, with ", layout_->tiled_bytes(), " bytes of scratch in place of ",
+                                             layout_->whole_bytes(), ", which were not to be had"));
+  }
   BuiltPlan plan;
   layout_->Finish(&plan);
   plan.memory = allocator_->TakeMemory();

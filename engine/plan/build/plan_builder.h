@@ -29,8 +29,14 @@ class PlanBuilder {
   Status Rewrite();
   // Upper bound of the temporary host memory of packing.
   int64_t PackingBytes() const;
-  // The bytes of a plan of the program.
-  StatusOr<int64_t> CountBytes();
+  // Bytes of a plan of the program, without and with tiles.
+  struct PlanBytes {
+    int64_t whole = 0;
+    int64_t tiled = 0;
+  };
+  StatusOr<PlanBytes> CountBytes();
+  // Asks for the whole plan's bytes, and where they are not there for those of the plan in tiles; sets tiled_.
+  Status Admit(const PlanBytes& bytes, const PlanAdmission& admit);
   // Calls `admit`, if set, and allocates all memory but the arena; repeated whenever a setting of the tuning table
   // cannot be used.
   Status LayOut(const PlanAdmission& admit);
@@ -41,6 +47,7 @@ class PlanBuilder {
   BuildContext context_;
   std::optional<DeviceAllocator> allocator_;
   std::optional<PlanLayout> layout_;
+  bool tiled_ = false;
 };
 
 }  // namespace vicinal::internal

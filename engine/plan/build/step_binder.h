@@ -130,7 +130,7 @@ StatusOr<Bound<K>*> StepBinder::Choose(const OperationKernels<K>& operation, con
     if (problem.storage != Storage::kFloat32) layout_.NoteReductionOrder(step_, StorageReductionOrder(problem.storage));
   }
   const size_t scratch = kernel.ScratchBytes(problem, bound.args.config, request().num_threads);
-  if (scratch > 0) layout_.scratch_[step_] = layout_.ledger_.Book(scratch, step_, step_);
+  layout_.BookScratch(step_, scratch);
   launch_.info.operation = std::string(operation.operation());
   launch_.info.kernel = std::string(kernel.name());
   launch_.info.parameters = NameParameters(kernel, bound.args.config);

@@ -82,7 +82,7 @@ struct Launch {
         },
         bound);
   }
-  // For recordings, in which a launch does not run the kernel.
+  // For recordings, in which a launch does not run the kernel, and for blocks of rows.
   Status RunUncounted(DeviceContext& context) const {
     return std::visit([&](const auto& b) { return b.kernel->kernel().Run(context, b.args, scratch); }, bound);
   }
