@@ -3,7 +3,6 @@
 #include "engine/graph/edge_features.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -19,7 +18,8 @@ constexpr char kName[] = "edge_attr";
 }  // namespace
 
 StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edges) {
-  VICINAL_RETURN_IF_ERROR(internal::CheckTensor(edge_attr, kName, {DataType::kFloat32}, 2));
+  VICINAL_RETURN_IF_ERROR(
+      internal::CheckTensor(edge_attr, kName, {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}, 2));
   const int64_t width = edge_attr.shape[1];
   if (edge_attr.shape[0] != num_edges) {
     return InvalidArgument("COUNT_MISMATCH", kName,
@@ -33,8 +33,7 @@ StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edg
   }
   std::vector<float> row(static_cast<size_t>(width));
   for (int64_t e = 0; e < num_edges; ++e) {
-    std::memcpy(row.data(), edge_attr.bytes.data() + e * width * static_cast<int64_t>(sizeof(float)),
-                row.size() * sizeof(float));
+    DecodeFloats(edge_attr, e * width, width, row.data());
     VICINAL_RETURN_IF_ERROR(CheckFinite(row.data(), width, width, kName, e));
   }
   return width;
@@ -56,12 +55,12 @@ Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_wid
 }
 
 std::vector<float> OrderEdgeFeatures(const TensorView& edge_attr, const std::vector<EdgeId>& sent) {
-  const auto row_bytes = static_cast<size_t>(edge_attr.shape[1]) * sizeof(float);
-  std::vector<float> rows(sent.size() * static_cast<size_t>(edge_attr.shape[1]));
-  char* to = reinterpret_cast<char*>(rows.data());
+  const int64_t width = edge_attr.shape[1];
+  std::vector<float> rows(sent.size() * static_cast<size_t>(width));
+  float* to = rows.data();
   for (const EdgeId edge : sent) {
-    std::memcpy(to, edge_attr.bytes.data() + static_cast<size_t>(edge) * row_bytes, row_bytes);
-    to += row_bytes;
+    DecodeFloats(edge_attr, edge * width, width, to);
+    to += width;
   }
   return rows;
 }

@@ -178,10 +178,11 @@ int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOr
   const int64_t choose = waiting + carrying + scratch + OrderBytes(sizes.order, among, device, nodes, edges);
   // The graph, a copy on the way, the result; the permutation, and the community of each node.
   const int64_t renumber = waiting + 3 * carrying + 2 * permutation + scratch;
-  const int64_t order_attr = waiting + carrying + permutation + attr;
-  const int64_t publish = csr + permutation + attr + (sizes.features.dense ? feature_tensors - attr : 0) +
+  const int64_t kept_attr = HostBytes(sizes.edge_attr, kFloat);  // as float32
+  const int64_t order_attr = waiting + carrying + permutation + kept_attr;
+  const int64_t publish = csr + permutation + kept_attr + (sizes.features.dense ? feature_tensors - attr : 0) +
                           PublishedBytes(sizes.features, device);
-  const int64_t serve = csr + permutation + attr + features + 2 * AdjacencyBytesBound(nodes, edges);
+  const int64_t serve = csr + permutation + kept_attr + features + 2 * AdjacencyBytesBound(nodes, edges);
   return std::max({assemble, validate, build, choose, renumber, order_attr, publish, serve});
 }
 

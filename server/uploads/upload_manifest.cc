@@ -149,7 +149,7 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
 Status CheckEdgeFeatures(const TensorTable& table, int64_t edge_count, const Limits& limits) {
   const ManifestTensor* features = table.Find("edge_attr");
   if (features == nullptr) return OkStatus();
-  VICINAL_RETURN_IF_ERROR(table.Check(*features, {DataType::kFloat32}, {edge_count, -1}));
+  VICINAL_RETURN_IF_ERROR(table.Check(*features, kFloats, {edge_count, -1}));
   const std::string columns = absl::StrCat(table.FieldOf(*features), ".shape[1]");
   if (features->shape[1] < 1)
     return Bad(columns, "edge_attr has no columns; send at least one feature per edge, or omit edge_attr");

@@ -43,6 +43,18 @@ TEST(CheckEdgeFeatureWidth, AModelAndAGraphMustAgree) {
   EXPECT_THAT(std::string(other.message()), ::testing::HasSubstr("reads 4 features of each edge, but the graph's"));
 }
 
+TEST(OrderEdgeFeatures, SixteenBitsAreWidenedExactly) {
+  const std::vector<uint16_t> halves = {0x3C00, 0xC100, 0x3555, 0x0001};  // 1, -2.5, 0.333251953125, 2^-24
+  const std::vector<uint16_t> brain = {0x3F80, 0xC020, 0x3EAB, 0x0001};   // 1, -2.5, 0.333984375, 2^-133
+  const HostTensor half{DataType::kFloat16, {2, 2}, testing::Bytes<uint16_t>(halves)};
+  const HostTensor bfloat{DataType::kBFloat16, {2, 2}, testing::Bytes<uint16_t>(brain)};
+  EXPECT_EQ(*CheckEdgeFeatures(half.view(), 2), 2);
+  EXPECT_EQ(OrderEdgeFeatures(half.view(), {1, 0}), (std::vector<float>{0.333251953125f, 0x1p-24f, 1.0f, -2.5f}));
+  EXPECT_EQ(OrderEdgeFeatures(bfloat.view(), {1, 0}), (std::vector<float>{0.333984375f, 0x1p-133f, 1.0f, -2.5f}));
+  const HostTensor infinite{DataType::kFloat16, {1, 1}, testing::Bytes<uint16_t>({0x7C00})};
+  ExpectRefused(CheckEdgeFeatures(infinite.view(), 1), "edge_attr", "edge_attr[0, 0] is inf");
+}
+
 TEST(OrderEdgeFeatures, FollowsTheEntries) {
   // A tensor in a request need not be aligned.
   const std::string bytes = "x" + testing::Bytes<float>({1, 2, 3, 4, 5, 6});

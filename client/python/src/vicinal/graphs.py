@@ -117,8 +117,7 @@ def _edge_features(kind: str, graph: Any, value: Any) -> Optional[Array]:
     values = values.reshape(-1, 1) if values.ndim == 1 else values
     if values.ndim == 2 and values.shape[1] == 0:
         raise InputError("edge_attr has no columns: leave it out, or give each edge a number")
-    # The server takes float32 alone.
-    return float_array(values.astype(np.float32) if values.dtype == np.float16 else values, "edge_attr", 2)
+    return float_array(values, "edge_attr", 2)
 
 
 def _networkx_features(graph: Any, names: list[str]) -> Any:
