@@ -567,7 +567,7 @@ StatusOr<Explanation> EngineImpl::Explain(const InferenceRequest& request) try {
   if (asked.nodes.ids.empty()) asked.nodes.all = true;
   VICINAL_ASSIGN_OR_RETURN(const QueuedRequest resolved, resolver_.Resolve(std::move(asked)));
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, runner_.PlanFor(resolved, executor_.num_threads()));
-  return ExplanationOf(resolved, *plan, device_.name());
+  return ExplanationOf(resolved, *plan, *registry_, device_);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }

@@ -425,9 +425,36 @@ v1::ExplainResponse ToProto(const Explanation& explanation) {
   }
   for (const std::string& decision : explanation.decisions) out.add_decisions(decision);
   out.set_scratch_bytes(explanation.scratch_bytes);
+  out.set_whole_scratch_bytes(explanation.whole_scratch_bytes);
+  out.set_tiled_scratch_bytes(explanation.tiled_scratch_bytes);
+  if (explanation.links) {
+    v1::LinkScoring* const links = out.mutable_links();
+    links->set_decoder(explanation.links->decoder);
+    links->set_output(explanation.links->output);
+    links->set_width(explanation.links->width);
+    links->set_operations_per_pair(explanation.links->operations_per_pair);
+    links->set_kernel(explanation.links->kernel);
+  }
   out.set_order(explanation.order);
   out.set_device(explanation.device);
   return out;
+}
+
+StatusOr<LinkDecoder> FromProto(v1::LinkDecoder decoder) {
+  switch (decoder) {
+    case v1::LINK_DECODER_UNSPECIFIED:
+      return LinkDecoder::kDefault;
+    case v1::LINK_DECODER_MODEL:
+      return LinkDecoder::kModel;
+    case v1::LINK_DECODER_DOT:
+      return LinkDecoder::kDot;
+    case v1::LINK_DECODER_COSINE:
+      return LinkDecoder::kCosine;
+    default:
+      return InvalidArgument("BAD_DECODER", "decoder",
+                             absl::StrCat("decoder is ", static_cast<int>(decoder),
+                                          ", which this server does not know; use MODEL, DOT or COSINE"));
+  }
 }
 
 void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "engine/api/engine.h"
+#include "engine/api/links.h"
 #include "engine/base/status.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "vicinal/v1/graph.pb.h"
@@ -23,6 +24,7 @@ StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field);
 // Checks names against the grammar; versions must not be negative. An empty `feature_set` means "default".
 Status FillTarget(const v1::Target& target, InferenceRequest* request);
 StatusOr<RequestFeatures> FromProto(const v1::FeatureInput& features, std::string_view field);
+StatusOr<LinkDecoder> FromProto(v1::LinkDecoder decoder);
 // All options but `output`, which is not part of the message. The only place where they are parsed; whether a kernel
 // exists and supports the work is checked by the engine.
 StatusOr<ExecutionOptions> FromProto(const v1::ExecutionOptions& options);

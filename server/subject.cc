@@ -60,6 +60,7 @@ void Tell(const v1::EmbedRequest& request, Subject* subject) { TellTarget(reques
 void Tell(const v1::PredictLinksRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::TopLinksRequest& request, Subject* subject) { TellTarget(request.target(), subject); }
 void Tell(const v1::InferStreamRequest& request, Subject* subject) {
+  if (request.has_predict_links()) return TellTarget(request.predict_links().target(), subject);
   TellTarget(request.has_embed() ? request.embed().target() : request.classify().target(), subject);
 }
 void Tell(const v1::ExplainRequest& request, Subject* subject) { TellTarget(request.target(), subject); }

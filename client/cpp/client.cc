@@ -344,8 +344,7 @@ absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest&
 }
 
 absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request) {
-  return impl_->CheckedCall(&InferenceStub::Embed, request, request.target().graph(),
-                            internal::RowsAsked(request.nodes(), 0));
+  return impl_->CheckedCall(&InferenceStub::Embed, request, request.target().graph(), internal::RowsAsked(request, 0));
 }
 
 absl::StatusOr<v1::ClassifyGraphsResponse> Client::ClassifyGraphs(const v1::ClassifyGraphsRequest& request) {
@@ -364,8 +363,7 @@ absl::Status Client::ClassifyStream(const v1::ClassifyRequest& request,
 absl::Status Client::EmbedStream(const v1::EmbedRequest& request,
                                  const std::function<absl::Status(const v1::EmbedResponse&)>& piece,
                                  int64_t node_count) {
-  return impl_->CheckedStream(&InferenceStub::EmbedStream, request, internal::RowsAsked(request.nodes(), node_count),
-                              piece);
+  return impl_->CheckedStream(&InferenceStub::EmbedStream, request, internal::RowsAsked(request, node_count), piece);
 }
 
 absl::StatusOr<v1::PredictLinksResponse> Client::PredictLinks(const v1::PredictLinksRequest& request) {

@@ -86,7 +86,17 @@ absl::Status CheckReply(const v1::ClassifyRequest& request, const v1::ClassifyRe
   return rows->Add(reply.first_row(), reply.classes().shape(0));
 }
 
-absl::Status CheckReply(const v1::EmbedRequest&, const v1::EmbedResponse& reply, RowCount* rows) {
+absl::Status CheckReply(const v1::EmbedRequest& request, const v1::EmbedResponse& reply, RowCount* rows) {
+  if (!request.attention().empty()) {
+    const v1::AttentionWeights& attention = reply.attention();
+    CLIENT_RETURN_IF_ERROR(
+        CheckMatrix({"edges", attention.has_edges(), true, attention.edges(), v1::DATA_TYPE_INT64}, -1));
+    const int64_t edges = attention.edges().shape(0);
+    CLIENT_RETURN_IF_ERROR(
+        CheckMatrix({"weights", attention.has_weights(), true, attention.weights(), v1::DATA_TYPE_FLOAT32}, edges));
+    if (attention.edges().shape(1) != 2) return Broken("an edge does not have two ends");
+    return edges == 0 && reply.first_row() == 0 ? absl::OkStatus() : rows->Add(reply.first_row(), edges);
+  }
   const Matrix embeddings = {"embeddings", reply.has_embeddings(), true, reply.embeddings(), v1::DATA_TYPE_FLOAT32};
   CLIENT_RETURN_IF_ERROR(CheckMatrix(embeddings, -1));
   return rows->Add(reply.first_row(), reply.embeddings().shape(0));
@@ -96,6 +106,11 @@ absl::Status CheckReply(const v1::ClassifyGraphsRequest& request, const v1::Clas
                         RowCount* rows) {
   CLIENT_RETURN_IF_ERROR(CheckClasses(request, reply));
   return rows->Add(0, reply.classes().shape(0));
+}
+
+std::optional<int64_t> RowsAsked(const v1::EmbedRequest& request, int64_t node_count) {
+  if (!request.attention().empty()) return std::nullopt;
+  return RowsAsked(request.nodes(), node_count);
 }
 
 std::optional<int64_t> RowsAsked(const v1::PredictLinksRequest& request) {

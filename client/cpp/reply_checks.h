@@ -34,6 +34,9 @@ class RowCount {
 // The number of rows that a selection asks for; `node_count` is the graph's, 0: unknown.
 std::optional<int64_t> RowsAsked(const v1::NodeSelection& nodes, int64_t node_count);
 
+// Likewise; unset also for attention weights, which have a row per edge.
+std::optional<int64_t> RowsAsked(const v1::EmbedRequest& request, int64_t node_count);
+
 // The number of links; unset: all edges.
 std::optional<int64_t> RowsAsked(const v1::PredictLinksRequest& request);
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scores of links, as a request asks for them: of pairs of nodes, of all edges of the graph, or the best partners of
-// nodes. A score is made of two rows of one output of a model, the source's and the target's.
+// nodes. A score is made of two rows of one output of a model, the source's and the target's. Weights of attention come
+// the same way: they belong to edges and are made of rows of both ends.
 #ifndef VICINAL_ENGINE_API_LINKS_H_
 #define VICINAL_ENGINE_API_LINKS_H_
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/api/requests.h"
@@ -37,13 +39,20 @@ struct WantedPartners {
   bool include_self = false;       // the node may be its own partner
 };
 
-// One of `pairs`, `all_edges` and `partners`.
+// The weights that a layer with attention gives the in-edges of nodes; per edge one for each of its heads.
+struct WantedAttention {
+  std::string layer;
+  NodeSelection nodes;  // the targets; may repeat
+};
+
+// One of `pairs`, `all_edges`, `partners` and `attention`.
 struct WantedLinks {
   LinkDecoder decoder = LinkDecoder::kDefault;
   int32_t relation = 0;  // of all pairs
   std::optional<LinkPairs> pairs;
   bool all_edges = false;
   std::optional<WantedPartners> partners;
+  std::optional<WantedAttention> attention;  // takes no decoder, and ExecutionOptions::output is empty
 };
 
 }  // namespace vicinal

@@ -199,7 +199,8 @@ struct InferenceResult {
   std::optional<RankedRows> ranked;
   // Of links `values` are their scores: [pairs, 1], or [nodes, k], best first, where nodes have fewer partners filled
   // with -infinity. With all edges: source and target of each, [edges, 2], by target, then source. With partners: their
-  // ids [nodes, k], -1 where there is none.
+  // ids [nodes, k], -1 where there is none. Of attention `values` are the weights [edges, heads], and `links` the
+  // edges' sources and targets [edges, 2]: by target in the order asked for, then by source.
   std::vector<int64_t> links;
   // Counts large `values` against the memory budget until the last copy goes: a reply may leave slowly.
   std::shared_ptr<const void> held;
@@ -220,7 +221,7 @@ struct GraphSource {
   int64_t node_count = 0;
   HostTensor edge_index;
   std::optional<HostTensor> edge_weight;  // float32 [E]
-  std::optional<HostTensor> edge_attr;    // float32 [E, A]
+  std::optional<HostTensor> edge_attr;    // float32, float16 or bfloat16 [E, A]
   // The feature set `default`, if the upload includes it (see FeatureTensors).
   std::optional<HostTensor> x, x_indptr, x_indices, x_values;
   int64_t feature_count = 0;

@@ -166,12 +166,24 @@ struct PlanStepInfo {
   double receptive_field_total_seconds = 0.0;
 };
 
+// How rows become scores of links.
+struct LinkScoringInfo {
+  std::string decoder;  // "dot", ...
+  std::string output;   // of the model, whose rows are scored
+  int64_t width = 0;    // of that output
+  int64_t operations_per_pair = 0;
+  std::string kernel;  // of edge_scores
+};
+
 struct Explanation {
   ServedBy served_by;
   std::vector<PlanStepInfo> steps;
   std::vector<std::optional<TuningRecord>> tuning;  // one per step; none where a step's operation is not tuned
   std::vector<std::string> decisions;
-  int64_t scratch_bytes = 0;
+  int64_t scratch_bytes = 0;        // of the plan
+  int64_t whole_scratch_bytes = 0;  // of the plan without tiles
+  int64_t tiled_scratch_bytes = 0;  // of the plan with tiles
+  std::optional<LinkScoringInfo> links;
   std::string order;  // of the graph, and why
   std::string device;
 };

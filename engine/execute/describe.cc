@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/execute/links/link_query.h"
 
 namespace vicinal {
 namespace {
@@ -132,7 +133,48 @@ ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vecto
   return counts;
 }
 
-Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::string device) {
+namespace {
+
+// Each multiplication and addition is one.
+int64_t OperationsPerPair(const Decoder& decoder, int64_t width) {
+  switch (decoder.kind) {
+    case DecoderKind::kDot:
+      return 2 * width;
+    case DecoderKind::kCosine:
+    case DecoderKind::kDistMult:
+      return 3 * width;
+    case DecoderKind::kBilinear:
+      return 2 * width * width + 2 * width;
+    case DecoderKind::kMlp:
+      break;
+  }
+  int64_t operations = decoder.product ? width : 0;
+  for (const DecoderLayer& layer : decoder.layers) operations += 2 * layer.weight->shape[0] * layer.weight->shape[1];
+  return operations;
+}
+
+LinkScoringInfo ScoringOf(const QueuedRequest& request, const KernelRegistry& registry, const Device& device) {
+  const Decoder& decoder = *request.links->decoder;
+  LinkScoringInfo info;
+  info.decoder = std::string(NameOf(decoder.kind));
+  info.output = request.key.options.output;
+  info.width = request.answer.width;
+  info.operations_per_pair = OperationsPerPair(decoder, info.width);
+  EdgeScoresProblem problem;
+  problem.rows = problem.cols = request.graph->num_nodes();
+  problem.edges = request.graph->num_edges();
+  problem.width = info.width;
+  const auto forced = request.key.options.kernels.find(std::string(registry.edge_scores.operation()));
+  const std::string name = forced == request.key.options.kernels.end() ? std::string() : forced->second;
+  const auto choice = registry.edge_scores.Choose(problem, device.kind(), name);
+  if (choice.ok()) info.kernel = std::string(choice->kernel->kernel().name());
+  return info;
+}
+
+}  // namespace
+
+Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, const KernelRegistry& registry,
+                          const Device& device) {
   const PreparedGraph::Parts& parts = request.graph->parts();
   Explanation explanation;
   explanation.served_by = ServedByOf(request);
@@ -147,8 +189,13 @@ Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::s
         ", with which it was stored: this build has no kernels that add in that order, so answers may differ in bits"));
   }
   explanation.scratch_bytes = plan.scratch_bytes();
+  explanation.whole_scratch_bytes = plan.whole_scratch_bytes();
+  explanation.tiled_scratch_bytes = plan.tiled_scratch_bytes();
   explanation.order = absl::StrCat(std::string(ToString(parts.order)), ": ", parts.order_reason);
-  explanation.device = std::move(device);
+  explanation.device = device.name();
+  if (request.links != nullptr && request.links->decoder != nullptr) {
+    explanation.links = ScoringOf(request, registry, device);
+  }
   return explanation;
 }
 

@@ -24,8 +24,9 @@ std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models);
 // All but what the state directory has. `device`: where graphs and features are.
 ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models,
                         DeviceKind device);
-// `plan` is the plan of `request`; `device` is the name of its device.
-Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, std::string device);
+// `plan` is the plan of `request`, on `device`.
+Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, const KernelRegistry& registry,
+                          const Device& device);
 // All kernels of all operations, best first.
 std::vector<KernelStatus> KernelsOf(const KernelRegistry& registry);
 

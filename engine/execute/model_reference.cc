@@ -71,6 +71,37 @@ StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const M
   return answers;
 }
 
+StatusOr<std::optional<ReferenceLinks>> ReadReferenceLinks(const Safetensors& file, const Model& model) {
+  const SafetensorsEntry* const scores = file.Find("link_scores");
+  if (scores == nullptr) return std::optional<ReferenceLinks>();
+  if (!model.decoder) {
+    return Bad("the reference has 'link_scores', but the model's document has no section 'decoder'");
+  }
+  ReferenceLinks links;
+  VICINAL_ASSIGN_OR_RETURN(links.scores, Safetensors::ToFloats(*scores, "link_scores"));
+  const auto count = static_cast<int64_t>(links.scores.size());
+  if (count == 0) return Bad("the reference's 'link_scores' is empty: it checks nothing");
+  const SafetensorsEntry* const index = file.Find("link_index");
+  if (index == nullptr || index->shape != std::vector<int64_t>{2, count}) {
+    return Bad(absl::StrCat("the reference has ", count, " 'link_scores'; add 'link_index' [2, ", count,
+                            "], the sources and targets that they are of"));
+  }
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<int64_t> ends, Safetensors::ToInts(*index, "link_index"));
+  links.pairs.sources.assign(ends.begin(), ends.begin() + count);
+  links.pairs.targets.assign(ends.begin() + count, ends.end());
+  if (const SafetensorsEntry* const relations = file.Find("link_relations")) {
+    VICINAL_ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, Safetensors::ToInts(*relations, "link_relations"));
+    for (const int64_t number : numbers) {
+      if (number < 0 || number >= model.decoder->relations) {
+        return Bad(absl::StrCat("the reference's 'link_relations' names ", number, "; the decoder has 0 to ",
+                                model.decoder->relations - 1));
+      }
+      links.pairs.relations.push_back(static_cast<int32_t>(number));
+    }
+  }
+  return std::optional<ReferenceLinks>(std::move(links));
+}
+
 StatusOr<InlineGraph> ReadInlineGraph(const Safetensors& file, const Model& model, const InlineGraphMaker& maker,
                                       const Clock& clock) {
   VICINAL_ASSIGN_OR_RETURN(const TensorView edge_index, Need(file, model, "edge_index"));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/api/links.h"
 #include "engine/model/model.h"
 #include "engine/model/safetensors.h"
 #include "engine/prepare/inline_graph.h"
@@ -25,6 +26,15 @@ struct ReferenceAnswers {
 // `logits` (or `graph_logits` for models of graphs) [n, C] and optionally `nodes` [n]. INVALID_ARGUMENT (BAD_REFERENCE,
 // ...).
 StatusOr<ReferenceAnswers> ReadReferenceAnswers(const Safetensors& file, const Model& model);
+
+struct ReferenceLinks {
+  LinkPairs pairs;
+  std::vector<float> scores;  // one per pair
+};
+
+// `link_index` [2, n], `link_scores` [n] and optionally `link_relations` [n]; nullopt without `link_scores`.
+// INVALID_ARGUMENT (BAD_REFERENCE, ...), also where the model has no decoder.
+StatusOr<std::optional<ReferenceLinks>> ReadReferenceLinks(const Safetensors& file, const Model& model);
 
 // `edge_index`, `x`, optionally `edge_weight` and `edge_attr`, and `ptr` for a model of graphs. Codes as
 // InlineGraphMaker's.

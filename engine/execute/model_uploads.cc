@@ -8,6 +8,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/base/with_field.h"
+#include "engine/execute/links/link_query.h"
 #include "engine/execute/reference_check.h"
 #include "engine/execute/resolve.h"
 #include "engine/execute/selection.h"
@@ -102,7 +103,33 @@ StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, 
   }
   const ReferenceRows rows = {&answers.values, &result.values,  answers.nodes ? &*answers.nodes : nullptr,
                               answers.rows,    answers.classes, model->graph_level ? "graph" : "node"};
-  return CheckReference(rows, reference.tolerance > 0 ? reference.tolerance : kDefaultReferenceTolerance);
+  const double tolerance = reference.tolerance > 0 ? reference.tolerance : kDefaultReferenceTolerance;
+  VICINAL_ASSIGN_OR_RETURN(const double of_rows, CheckReference(rows, tolerance));
+  VICINAL_ASSIGN_OR_RETURN(const std::optional<ReferenceLinks> links, ReadReferenceLinks(file, *model));
+  if (!links) return of_rows;
+  VICINAL_ASSIGN_OR_RETURN(const double of_links, CheckLinks(model, *links, graph, {name, tolerance, &limits}));
+  return std::max(of_rows, of_links);
+}
+
+StatusOr<double> ModelUploads::CheckLinks(const std::shared_ptr<const Model>& model, const ReferenceLinks& links,
+                                          const InlineGraph& graph, const LinkCheck& how) const {
+  WantedLinks wanted;
+  wanted.decoder = LinkDecoder::kModel;
+  wanted.pairs = links.pairs;
+  QueuedRequest request;
+  request.key = {{}, {how.model}, {}, NewPrivateId()};
+  StatusOr<std::shared_ptr<const LinkQuery>> query =
+      ResolveLinks(wanted, *model, *graph.graph, &request.key.options.output, &request.nodes);
+  if (!query.ok()) return WithField(query.status(), "reference");
+  request.links = *std::move(query);
+  request.graph = graph.graph;
+  request.model = model;
+  request.features = graph.features;
+  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, request.key.options.output));
+  request.output = output->value;
+  request.limits = *how.limits;
+  VICINAL_ASSIGN_OR_RETURN(const InferenceResult result, parts_.executor->SubmitAndWait(std::move(request)));
+  return CheckReference({&links.scores, &result.values, nullptr, result.rows, 1, "link"}, how.tolerance);
 }
 
 }  // namespace vicinal

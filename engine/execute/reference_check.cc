@@ -21,11 +21,12 @@ struct Worst {
 Status Missed(const ReferenceRows& rows, int64_t row, int64_t column, std::string_view why) {
   const int64_t id = rows.ids != nullptr ? (*rows.ids)[row] : row;
   const size_t at = static_cast<size_t>(row * rows.classes + column);
-  const Status missed = InvalidArgument(
-      "REFERENCE_MISSED", "reference",
-      absl::StrCat("the model misses its reference at ", std::string(rows.row_name), " ", id, ": class ", column,
-                   " is ", (*rows.got)[at], ", expected ", (*rows.expected)[at], "; ", std::string(why),
-                   "; check the architecture against the one the weights were trained with"));
+  const Status missed =
+      InvalidArgument("REFERENCE_MISSED", "reference",
+                      absl::StrCat("the model misses its reference at ", std::string(rows.row_name), " ", id, ": ",
+                                   rows.row_name == "link" ? "its score" : absl::StrCat("class ", column), " is ",
+                                   (*rows.got)[at], ", expected ", (*rows.expected)[at], "; ", std::string(why),
+                                   "; check the architecture against the one the weights were trained with"));
   return rows.row_name == "node" ? WithMetadata(missed, "node", absl::StrCat(id)) : missed;
 }
 

@@ -20,7 +20,7 @@ struct ReferenceRows {
   const std::vector<int64_t>* ids = nullptr;     // [rows], or null: row r is node r
   int64_t rows = 0;
   int64_t classes = 0;
-  std::string_view row_name = "node";  // "node", "graph"
+  std::string_view row_name = "node";  // "node", "graph", "link": then the one column is a score
 };
 
 // The largest |got - expected| / max(1, largest |expected| of the row). INVALID_ARGUMENT (reason REFERENCE_MISSED),

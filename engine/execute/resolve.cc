@@ -142,7 +142,12 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
     VICINAL_ASSIGN_OR_RETURN(
         resolved.links, ResolveLinks(*request.links, model, *handle.graph, &request.options.output, &request.nodes));
   }
-  VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(model, request.options.output));
+  const NamedOutput* output = nullptr;
+  if (resolved.links != nullptr && resolved.links->attention != nullptr) {
+    output = &resolved.links->attention->terms;
+  } else {
+    VICINAL_ASSIGN_OR_RETURN(output, FindOutput(model, request.options.output));
+  }
   VICINAL_RETURN_IF_ERROR(CheckSelection(request.nodes, handle.graph->num_nodes()));
   VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *handle.graph));
   request.options.output = output->name;  // requests with and without the name have equal keys

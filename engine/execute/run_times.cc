@@ -34,7 +34,9 @@ int LinkClass(const QueuedRequest& request) {
 
 // Whose scores: an MLP costs a hundred times a product. -1: rows are wanted.
 int DecoderClass(const QueuedRequest& request) {
-  return request.links == nullptr ? -1 : static_cast<int>(request.links->decoder->kind);
+  if (request.links == nullptr) return -1;
+  constexpr int kAttention = 1000;
+  return request.links->decoder == nullptr ? kAttention : static_cast<int>(request.links->decoder->kind);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Loads a model: architecture -> layers -> steps bound to weights -> named outputs. The document is checked before the
 // weights, so that a message speaks of the first thing to mend.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -105,10 +106,31 @@ void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
   add("last_conv_input", last_conv_input);
 }
 
+// What the weights of each attention layer are made of. Appends steps that no layer reads.
+void AddAttention(StepList& steps, Model& model) {
+  const size_t count = steps.steps().size();
+  for (size_t i = 0; i < count; ++i) {
+    const auto* const attention = std::get_if<AttentionStep>(&steps.steps()[i].op);
+    if (attention == nullptr) continue;
+    const AttentionStep step = *attention;
+    const std::vector<ValueId> inputs = steps.steps()[i].inputs;
+    const int32_t layer = steps.steps()[i].layer;
+    ValueId terms = inputs[0];
+    if (step.kind != AttentionKind::kGat && inputs.front() != inputs.back()) {
+      const ValueId sources = step.kind == AttentionKind::kDot ? inputs[2] : inputs[0];
+      steps.set_layer(layer);
+      terms = steps.Emit(ConcatStep{}, {sources, inputs[1]}, steps.width(sources) + steps.width(inputs[1]));
+    }
+    const std::string& name = model.layers[static_cast<size_t>(layer)].name;
+    model.attention.push_back({name, {name + ":attention", terms, steps.width(terms)}, step});
+  }
+}
+
 int64_t SizeOf(const Model& model) {
   std::set<const Weight*> seen;
-  int64_t bytes = static_cast<int64_t>(sizeof(Model) + model.steps.size() * sizeof(Step) +
-                                       model.layers.size() * sizeof(ModelLayer));
+  int64_t bytes =
+      static_cast<int64_t>(sizeof(Model) + (model.steps.size() + model.attention_steps.size()) * sizeof(Step) +
+                           model.layers.size() * sizeof(ModelLayer));
   const auto add = [&](const std::vector<WeightRef>& weights) {
     for (const WeightRef& weight : weights) {
       if (weight != nullptr && seen.insert(weight.get()).second)
@@ -125,6 +147,13 @@ int64_t SizeOf(const Model& model) {
 const NamedOutput* Model::FindOutput(std::string_view name) const {
   for (const NamedOutput& output : outputs) {
     if (output.name == name) return &output;
+  }
+  return nullptr;
+}
+
+const AttentionSource* Model::FindAttention(std::string_view layer) const {
+  for (const AttentionSource& source : attention) {
+    if (source.layer == layer) return &source;
   }
   return nullptr;
 }
@@ -151,8 +180,13 @@ StatusOr<std::shared_ptr<const Model>> LoadModel(std::string_view architecture_j
     VICINAL_ASSIGN_OR_RETURN(model->decoder, internal::LoadDecoder(architecture.decoder, *model, tensors));
   }
   VICINAL_RETURN_IF_ERROR(tensors.CheckAllUsed());
+  const auto of_layers = static_cast<std::ptrdiff_t>(steps.steps().size());
+  AddAttention(steps, *model);
   model->num_values = steps.num_values();
   model->steps = steps.TakeSteps();
+  model->attention_steps.assign(std::make_move_iterator(model->steps.begin() + of_layers),
+                                std::make_move_iterator(model->steps.end()));
+  model->steps.erase(model->steps.begin() + of_layers, model->steps.end());
   model->parameter_count = tensors.parameter_count();
   model->size_bytes = SizeOf(*model);
   return std::shared_ptr<const Model>(std::move(model));

@@ -29,6 +29,15 @@ struct NamedOutput {
   int64_t width = 0;
 };
 
+// A layer whose attention weights can be asked for, and the values that its scores are made of, side by side.
+struct AttentionSource {
+  std::string layer;
+  // kGat: h, kGatV2: x_l and x_r, or only x_l where both are one value; kDot: keys and queries; each [N, K*C]. Its name
+  // is none that a layer may have.
+  NamedOutput terms;
+  AttentionStep step;
+};
+
 struct Model {
   int64_t feature_count = 0;  // F
   int64_t class_count = 0;    // C
@@ -39,16 +48,20 @@ struct Model {
   int64_t edge_feature_width = 0;  // features that layers read of each edge; 0: none does
   std::vector<ModelLayer> layers;
   std::vector<Step> steps;  // in execution order: inputs come before outputs
-  int32_t num_values = 1;   // values are 0 .. num_values - 1; each but 0 is the output of one step
+  // Of `attention` alone: no layer reads their outputs.
+  std::vector<Step> attention_steps;
+  int32_t num_values = 1;  // values are 0 .. num_values - 1; each but 0 is the output of one step
   // Each layer's name, "logits" (the last output), "last_conv_input" (if there is a convolution); none is the input
   // itself.
   std::vector<NamedOutput> outputs;
-  std::optional<Decoder> decoder;  // of links; nullopt: the document has none
+  std::vector<AttentionSource> attention;  // in the order of the layers
+  std::optional<Decoder> decoder;          // of links; nullopt: the document has none
   int64_t parameter_count = 0;
   int64_t size_bytes = 0;
 
   // Null if there is none of that name.
   const NamedOutput* FindOutput(std::string_view name) const;
+  const AttentionSource* FindAttention(std::string_view layer) const;
 };
 
 // Reads an architecture (an explicit list of layers, or a ready-made class of torch_geometric.nn.models as in

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/api/links.h"
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "server/convert.h"
@@ -34,6 +35,22 @@ int64_t ValuesOf(const InferenceResult& result) {
 ComputedOver OverOf(const InferenceResult& result) {
   if (result.kept) return ComputedOver::kKeptAnswers;
   return result.receptive_field ? ComputedOver::kReceptiveField : ComputedOver::kFullGraph;
+}
+
+// Bytes of the two ids of an edge, in the engine's result and in the reply.
+constexpr int64_t kEdgeBytes = 2 * sizeof(int64_t);
+
+// Of the tensors of Embed's reply.
+int64_t BytesPerRow(bool attention, int64_t width) {
+  return width * static_cast<int64_t>(sizeof(float)) + (attention ? kEdgeBytes : 0);
+}
+
+void EncodeRows(const InferenceResult& result, bool attention, int64_t first, int64_t count,
+                v1::EmbedResponse* response) {
+  const float* const values = result.values.data() + first * result.width;
+  if (!attention) return SetTensor(values, count, result.width, response->mutable_embeddings());
+  SetTensor(values, count, result.width, response->mutable_attention()->mutable_weights());
+  SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_attention()->mutable_edges());
 }
 
 }  // namespace
@@ -140,11 +157,28 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeClassify(Call& call, const v1
   return out;
 }
 
+AnswerCheck InferenceHandler::CheckAttention(bool stream, Call* call) {
+  return [this, stream, call](const AnswerShape& answer) -> Status {
+    const int64_t ids = answer.rows * kEdgeBytes;
+    if (stream) return TakeShare(answer, ids, call);
+    VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, BytesPerRow(/*attention=*/true, answer.width)));
+    return TakeShare(answer, ids + MessageBytes(answer.rows * BytesPerRow(true, answer.width)), call);
+  };
+}
+
 StatusOr<InferenceRequest> InferenceHandler::DecodeEmbed(Call& call, const v1::EmbedRequest& request, bool stream) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
                                        request.execution(), &out));
   VICINAL_ASSIGN_OR_RETURN(out.nodes, DecodeNodes(request.nodes(), "nodes"));
+  if (!request.attention().empty()) {
+    auto links = std::make_shared<WantedLinks>();
+    links->attention = WantedAttention{request.attention(), std::move(out.nodes)};
+    out.links = std::move(links);
+    out.options.output = request.output();
+    out.check_answer = CheckAttention(stream, &call);
+    return out;
+  }
   out.options.output = request.output().empty() ? kDefaultEmbedding : request.output();
   out.check_answer = [this, stream, &call](const AnswerShape& answer) -> Status {
     if (stream) return TakeShare(answer, 0, &call);
@@ -263,11 +297,12 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
                              const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(MessageBytes(result.rows * result.width * 4), call);
+  const bool attention = !request.attention().empty();
+  const auto use = [this, &call, attention, response, done](const InferenceResult& result) {
+    const Status status = ReserveReply(MessageBytes(result.rows * BytesPerRow(attention, result.width)), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    SetTensor(result.values.data(), result.rows, result.width, response->mutable_embeddings());
+    EncodeRows(result, attention, 0, result.rows, response);
     *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
@@ -300,7 +335,10 @@ void InferenceHandler::Infer(Call& call, const v1::InferStreamRequest& request, 
   }
   if (request.has_classify()) return Classify(call, request.classify(), response->mutable_classify(), done);
   if (request.has_embed()) return Embed(call, request.embed(), response->mutable_embed(), done);
-  done(InvalidArgument("BAD_REQUEST", "request", "the request is empty; set classify or embed"));
+  if (request.has_predict_links()) {
+    return PredictLinks(call, request.predict_links(), response->mutable_predict_links(), done);
+  }
+  done(InvalidArgument("BAD_REQUEST", "request", "the request is empty; set classify, embed or predict_links"));
 }
 
 void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& request,
@@ -327,12 +365,14 @@ void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
                                    const PiecesDone<v1::EmbedResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, done](InferenceResult result) {
-    const int64_t rows = RowsPerPiece(result.width * 4, limits_.max_response_bytes);
-    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * result.width * 4), call);
+  const auto use = [this, &call, attention = !request.attention().empty(), done](InferenceResult result) {
+    const int64_t bytes = BytesPerRow(attention, result.width);
+    const int64_t rows = RowsPerPiece(bytes, limits_.max_response_bytes);
+    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * bytes), call);
     if (!status.ok()) return done(status);
-    const auto encode = [](const InferenceResult& whole, int64_t first, int64_t count, v1::EmbedResponse* piece) {
-      SetTensor(whole.values.data() + first * whole.width, count, whole.width, piece->mutable_embeddings());
+    const auto encode = [attention](const InferenceResult& whole, int64_t first, int64_t count,
+                                    v1::EmbedResponse* piece) {
+      EncodeRows(whole, attention, first, count, piece);
       return OkStatus();
     };
     done(Cut<v1::EmbedResponse>(std::move(result), rows, call, metrics_, clock_, encode));

@@ -82,6 +82,8 @@ class InferenceHandler {
   StatusOr<InferenceRequest> DecodePartners(Call& call, const v1::TopLinksRequest& request);
   // Of scores of links; `bytes_of_score`: of the reply's tensors; `bytes_of_ids`: those of them that are ids.
   AnswerCheck CheckLinks(int64_t bytes_of_score, int64_t bytes_of_ids, bool stream, Call* call);
+  // Of attention weights: a row per edge.
+  AnswerCheck CheckAttention(bool stream, Call* call);
   // Deadline and cancellation of the call; without a deadline, that of --default_deadline.
   WorkLimits LimitsOf(const Call& call) const;
   // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.

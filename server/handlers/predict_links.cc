@@ -16,23 +16,6 @@
 namespace vicinal::server {
 namespace {
 
-StatusOr<LinkDecoder> FromProto(v1::LinkDecoder decoder) {
-  switch (decoder) {
-    case v1::LINK_DECODER_UNSPECIFIED:
-      return LinkDecoder::kDefault;
-    case v1::LINK_DECODER_MODEL:
-      return LinkDecoder::kModel;
-    case v1::LINK_DECODER_DOT:
-      return LinkDecoder::kDot;
-    case v1::LINK_DECODER_COSINE:
-      return LinkDecoder::kCosine;
-    default:
-      return InvalidArgument("BAD_DECODER", "decoder",
-                             absl::StrCat("decoder is ", static_cast<int>(decoder),
-                                          ", which this server does not know; use MODEL, DOT or COSINE"));
-  }
-}
-
 // Bytes of the ids that come with a score, in the engine's result and in the reply's tensors.
 int64_t BytesOfIds(const v1::PredictLinksRequest& request) { return request.all_edges() ? 16 : 0; }
 int64_t BytesOfIds(const v1::TopLinksRequest&) { return 8; }

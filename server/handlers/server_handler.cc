@@ -1,14 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/server_handler.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "server/convert.h"
 #include "server/handlers/fit_reply.h"
 
 namespace vicinal::server {
+namespace {
+
+// What the explained request wants instead of rows.
+Status AddLinks(const v1::ExplainRequest& request, InferenceRequest* out) {
+  if (!request.has_links() && request.attention().empty()) return OkStatus();
+  auto links = std::make_shared<WantedLinks>();
+  if (!request.attention().empty()) {
+    if (request.has_links()) {
+      return InvalidArgument("BAD_ATTENTION", "links", "links and attention are set; one of them can be explained");
+    }
+    links->attention = WantedAttention{request.attention(), out->nodes};
+  } else {
+    VICINAL_ASSIGN_OR_RETURN(links->decoder, FromProto(request.links().decoder()));
+    links->relation = request.links().relation();
+    links->all_edges = true;
+  }
+  out->links = std::move(links);
+  return OkStatus();
+}
+
+}  // namespace
 
 ServerHandler::ServerHandler(Engine& engine, const Limits& limits, std::vector<std::string> warnings,
                              const Clock* clock)
@@ -63,6 +86,7 @@ Status ServerHandler::Explain(Call& call, const v1::ExplainRequest& request, v1:
   VICINAL_ASSIGN_OR_RETURN(target.options, FromProto(request.execution()));
   target.options.output = request.output();
   target.nodes.all = true;
+  VICINAL_RETURN_IF_ERROR(AddLinks(request, &target));
   target.limits = call.limits;
   VICINAL_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(target));
   *response = ToProto(explanation);

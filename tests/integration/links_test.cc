@@ -162,6 +162,73 @@ TEST_F(LinksServerTest, AModelBringsItsDecoder) {
   }
 }
 
+TEST_F(LinksServerTest, AStreamAnswersLinksBesideRows) {
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", std::chrono::seconds(20));
+  v1::InferStreamRequest links, bad;
+  links.set_request_id(1);
+  *links.mutable_predict_links() = Pairs();
+  bad.set_request_id(2);
+  *bad.mutable_predict_links() = Pairs("nope");
+  ASSERT_TRUE(stream->Send(links));
+  ASSERT_TRUE(stream->Send(bad));
+  stream->CloseSending();
+  v1::InferStreamResponse answer;
+  ASSERT_TRUE(stream->Receive(&answer));
+  const auto alone = client_->PredictLinks(Pairs());
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ(answer.predict_links().scores().data(), alone->scores().data());
+  ASSERT_TRUE(stream->Receive(&answer));
+  EXPECT_EQ(client::ErrorOf(answer).code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(LinksServerTest, ExplainShowsTheScores) {
+  v1::ExplainRequest request;
+  *request.mutable_target() = Pairs().target();
+  request.mutable_links()->set_decoder(v1::LINK_DECODER_COSINE);
+  const auto plan = client_->Explain(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->links().decoder(), "cosine");
+  EXPECT_EQ(plan->links().output(), "logits");
+  EXPECT_EQ(plan->links().width(), 2);
+  EXPECT_FALSE(plan->links().kernel().empty());
+  EXPECT_GE(plan->whole_scratch_bytes(), plan->tiled_scratch_bytes());
+  EXPECT_EQ(plan->scratch_bytes(), plan->whole_scratch_bytes());
+  request.set_attention("conv1");
+  ExpectError(client_->Explain(request).status(), absl::StatusCode::kInvalidArgument, "BAD_ATTENTION");
+}
+
+TEST_F(LinksServerTest, AttentionWeightsComeWhole) {
+  v1::UploadModelSpec spec;
+  spec.set_name("gat");
+  spec.set_architecture_json(R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [
+    {"name": "conv", "type": "GATConv", "args": {"in_channels": 3, "out_channels": 1, "heads": 2, "bias": false}}]})");
+  const std::string weights =
+      Safetensors({Floats("conv.lin.weight", {2, 3}, {0.5f, 0.25f, 0, 1, 0, -0.5f}),
+                   Floats("conv.att_src", {1, 2, 1}, {0.75f, -1}), Floats("conv.att_dst", {1, 2, 1}, {0.5f, 2})});
+  const auto model = client_->UploadModel(spec, {Bytes("weights", weights).view()});
+  ASSERT_TRUE(model.ok()) << model.status();
+  v1::EmbedRequest request;
+  request.mutable_target()->set_graph("path");
+  request.mutable_target()->set_model("gat");
+  request.mutable_nodes()->set_all(true);
+  request.set_attention("conv");
+  const auto all = client_->Embed(request);
+  ASSERT_TRUE(all.ok()) << all.status();
+  const std::vector<int64_t> edges = Values<int64_t>(all->attention().edges());
+  const std::vector<float> values = Values<float>(all->attention().weights());
+  ASSERT_EQ(edges.size(), values.size()) << "two ends, two heads";
+  std::vector<double> totals(10, 0.0);
+  for (size_t i = 0; i < values.size(); ++i) totals[2 * static_cast<size_t>(edges[i | 1]) + i % 2] += values[i];
+  for (const double total : totals) EXPECT_NEAR(total, 1.0, 1e-6);
+  request.set_output("logits");
+  ExpectError(client_->Embed(request).status(), absl::StatusCode::kInvalidArgument, "BAD_ATTENTION");
+  request.clear_output();
+  request.set_attention("pool");
+  ExpectError(client_->Embed(request).status(), absl::StatusCode::kInvalidArgument, "those that it has: conv");
+  ExpectServes();
+}
+
 TEST_F(LinksServerTest, BadRequestsAreRefused) {
   const auto invalid = absl::StatusCode::kInvalidArgument;
   v1::PredictLinksRequest request = Pairs();

@@ -76,6 +76,31 @@ class ClientTest(unittest.TestCase):
         same = self.client.predict_links("cora", "gcn", edges.links[:, 0], edges.links[:, 1], decoder="cosine")
         np.testing.assert_array_equal(same.scores, edges.scores)
 
+    def test_attention_weights_are_those_of_the_layer(self):
+        self.client.upload_model("gat", *model_files("cora-gat"), replace=True)
+        every = self.client.attention("cora", "gat", "convs.0")
+        self.assertEqual(every.weights.shape, (10556 + 2708, 8))  # cora has no loops: one per node is added
+        totals = np.zeros((2708, 8))
+        np.add.at(totals, every.edges[:, 1], every.weights.astype(np.float64))
+        np.testing.assert_allclose(totals, 1, rtol=1e-6)
+        some = self.client.attention("cora", "gat", "convs.0", [5, 0])
+        of = [np.flatnonzero(every.edges[:, 1] == node) for node in (5, 0)]
+        np.testing.assert_array_equal(some.edges, every.edges[np.concatenate(of)])
+        np.testing.assert_array_equal(some.weights, every.weights[np.concatenate(of)])
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.attention("cora", "gcn", "convs.0")
+        self.assertEqual(raised.exception.reason, "ATTENTION_UNKNOWN")
+
+    def test_a_stream_takes_links(self):
+        queries = [vicinal.PredictLinksQuery("cora", "gcn", [3, 5], [7, 5], probabilities=True), vicinal.EmbedQuery("cora", "gcn", [1]),
+                   vicinal.PredictLinksQuery("cora", "gcn")]
+        pairs, row, edges = [answer.get() for answer in self.client.query_stream(queries)]
+        alone = self.client.predict_links("cora", "gcn", [3, 5], [7, 5], probabilities=True)
+        np.testing.assert_array_equal(pairs.scores, alone.scores)
+        np.testing.assert_array_equal(pairs.probabilities, alone.probabilities)
+        self.assertEqual(pairs.links.tolist(), [[3, 7], [5, 5]])
+        self.assertEqual((row.rows, edges.rows), (1, 10556))
+
     def test_the_best_partners_are_found(self):
         z = self.client.embed("cora", "gcn", output="logits").embeddings.astype(np.float64)
         found = self.client.top_links("cora", "gcn", [2707, 0], k=4, exclude_links=True)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/api/engine.h"
+#include "engine/api/links.h"
 #include "engine/base/error.h"
 #include "engine/base/mutex.h"
 
@@ -137,9 +138,13 @@ class FakeEngine : public Engine {
       done(stop);
       return OkStatus();
     }
-    std::vector<int64_t> ids = request.nodes.ids;
-    for (int64_t i = 0; request.nodes.all && i < kNodes; ++i) ids.push_back(i);
+    // Of attention one edge each, a loop.
+    const bool attention = request.links != nullptr && request.links->attention.has_value();
+    const NodeSelection& nodes = attention ? request.links->attention->nodes : request.nodes;
+    std::vector<int64_t> ids = nodes.ids;
+    for (int64_t i = 0; nodes.all && i < kNodes; ++i) ids.push_back(i);
     InferenceResult result;
+    for (const int64_t id : attention ? ids : std::vector<int64_t>()) result.links.insert(result.links.end(), {id, id});
     result.served_by.graph = request.graph;
     result.served_by.model = request.model;
     result.rows = static_cast<int64_t>(ids.size());

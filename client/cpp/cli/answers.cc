@@ -138,8 +138,11 @@ absl::Status Answer::Add(const v1::EmbedResponse& piece) {
     return Broken(absl::StrCat("a piece begins at row ", piece.first_row(), ", not at ", rows));
   int64_t added = -1;
   CLIENT_RETURN_IF_ERROR(AddRows("embeddings", piece.has_embeddings(), piece.embeddings(), this, &added));
+  const v1::AttentionWeights& attention = piece.attention();
+  CLIENT_RETURN_IF_ERROR(AddRows("edges", attention.has_edges(), attention.edges(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("weights", attention.has_weights(), attention.weights(), this, &added));
   CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
-  if (matrices.empty()) return Broken("it contains no embeddings");
+  if (matrices.empty()) return Broken("it contains neither embeddings nor attention weights");
   served_by = piece.served_by();
   if (piece.has_timing()) timing = piece.timing();
   return absl::OkStatus();

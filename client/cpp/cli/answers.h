@@ -20,8 +20,8 @@ namespace vicinal::client::cli {
 
 inline constexpr int64_t kDefaultMaxAnswerBytes = int64_t{4} << 30;
 
-// Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings", "links", "partners"), all with `rows`
-// rows.
+// Matrices by name ("classes", "scores", "logits", "probabilities", "embeddings", "edges", "weights", "links",
+// "partners"), all with `rows` rows.
 struct Answer {
   v1::ServedBy served_by;
   v1::Timing timing;

@@ -81,7 +81,18 @@ void PrintRefusals(const v1::ExplainResponse& plan, std::ostream& out) {
 void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out) {
   out << "\nplan on " << plan.device() << " for " << Served(plan.served_by()) << '\n';
   if (!plan.order().empty()) out << "order: " << plan.order() << '\n';
-  out << "scratch memory: " << FormatBytes(plan.scratch_bytes()) << "\n\n";
+  out << "scratch memory: " << FormatBytes(plan.scratch_bytes());
+  if (plan.tiled_scratch_bytes() < plan.whole_scratch_bytes()) {
+    out << (plan.scratch_bytes() < plan.whole_scratch_bytes() ? " in tiles; " : "; ")
+        << FormatBytes(plan.whole_scratch_bytes()) << " whole, " << FormatBytes(plan.tiled_scratch_bytes())
+        << " in tiles";
+  }
+  out << "\n\n";
+  if (plan.has_links()) {
+    out << "links: " << plan.links().decoder() << " of rows of '" << plan.links().output() << "' ["
+        << plan.links().width() << "], " << FormatCount(plan.links().operations_per_pair(), "operation")
+        << " per pair, kernel " << plan.links().kernel() << "\n\n";
+  }
   PrintSteps(plan, out);
   if (verbose) PrintRefusals(plan, out);
   PrintTunedSteps(plan, verbose, out);
@@ -95,7 +106,8 @@ void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out)
 
 absl::Status Explain(const Context& context) {
   const Arguments& args = context.args;
-  for (const char* option : {"feature_set", "output", "verbose", "kernel", "precision", "product_precision"}) {
+  for (const char* option :
+       {"feature_set", "output", "verbose", "links", "attention", "kernel", "precision", "product_precision"}) {
     if (args.Has(option) && !args.Has("model")) {
       return absl::InvalidArgumentError(absl::StrCat("--", option, " concerns the plan, so it needs --model MODEL"));
     }
@@ -114,6 +126,8 @@ absl::Status Explain(const Context& context) {
   request.mutable_target()->set_model(args.Text("model"));
   request.mutable_target()->set_feature_set(args.Text("feature_set"));
   request.set_output(args.Text("output"));
+  request.set_attention(args.Text("attention"));
+  if (args.Has("links")) request.mutable_links();
   CLIENT_RETURN_IF_ERROR(AddExecution(args, request.mutable_execution()));
   const absl::StatusOr<v1::ExplainResponse> explained = context.client.Explain(request);
   if (!explained.ok()) return WithNodeName(context, args.Positional(0), explained.status());
@@ -143,6 +157,8 @@ Command ExplainCommand() {
       {{"model", OptionKind::kName, "MODEL", "the model to plan for"},
        {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default: default"},
        {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; default: its last layer"},
+       {"links", OptionKind::kFlag, "", "explain scores of links, by the model's decoder or dot"},
+       {"attention", OptionKind::kText, "LAYER", "explain the attention weights of this layer"},
        {"verbose", OptionKind::kFlag, "",
         "with --model: also the graph's profile, what tuning tried, and why kernels do not support a step"}}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/false)) syntax.options.push_back(std::move(option));

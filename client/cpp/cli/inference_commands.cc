@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/answers.h"
+#include "client/cpp/cli/attention_answer.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
 #include "client/cpp/cli/execution.h"
@@ -218,6 +219,7 @@ absl::Status Embed(const Context& context) {
   v1::EmbedRequest request;
   CLIENT_RETURN_IF_ERROR(FillRequest(context.args, query, &request));
   request.set_output(context.args.Text("output"));
+  request.set_attention(context.args.Text("attention"));
   const auto call = [&]() -> absl::StatusOr<Answer> {
     Answer answer;
     answer.max_bytes = context.args.Integer("max_answer_bytes", answer.max_bytes);
@@ -232,6 +234,7 @@ absl::Status Embed(const Context& context) {
   };
   std::vector<double> seconds;
   CLIENT_ASSIGN_OR_RETURN(const Answer answer, Repeat(context, call, &seconds));
+  if (context.args.Has("attention")) return ReportAttention(context, query.ids, query.notes, answer);
   return Report(context, query, answer, "embeddings", seconds);
 }
 
@@ -271,6 +274,9 @@ std::vector<Command> InferenceCommands() {
   embed.push_back({"output", OptionKind::kText, "OUTPUT",
                    "output of the model ('model get' lists them); default: last_conv_input, the input of its last "
                    "convolution"});
+  embed.push_back(
+      {"attention", OptionKind::kText, "LAYER",
+       "the weights that this layer with attention gives the in-edges of the nodes, instead of embeddings"});
   return {
       {{"classify", {}, "Classifies nodes of a stored graph.", "", classify}, Classify},
       {{"embed", {}, "Computes embeddings of nodes of a stored graph.", "", embed}, Embed},

@@ -139,6 +139,25 @@ void AddScore(const Answer& answer, int64_t row, size_t column, std::vector<std:
     cells->push_back(FormatFixed(RowOf(probabilities->second, row)[column], 4));
 }
 
+// --relations: one per pair.
+absl::Status FillRelations(const Arguments& args, size_t pairs, v1::LinkPairs* out) {
+  if (!args.Has("relations")) return absl::OkStatus();
+  if (args.Has("relation")) return absl::InvalidArgumentError("--relation and --relations exclude each other");
+  CLIENT_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> relations,
+                          ParseNodes(args.Text("relations"), std::nullopt, /*row_numbers=*/true, "relations"));
+  if (!relations) return absl::InvalidArgumentError("--relations must be a list of numbers");
+  if (relations->size() != pairs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--relations has ", relations->size(), " entries for ", pairs, " pairs; give one per pair"));
+  }
+  for (const int64_t relation : *relations) {
+    if (relation < 0 || relation > std::numeric_limits<int32_t>::max())
+      return absl::InvalidArgumentError(absl::StrCat("--relations names ", relation, ", which is out of range"));
+    out->add_relations(static_cast<int32_t>(relation));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PredictLinks(const Context& context) {
   const Arguments& args = context.args;
   CLIENT_ASSIGN_OR_RETURN(const Ids ids, ReadIds(context));
@@ -157,6 +176,9 @@ absl::Status PredictLinks(const Context& context) {
     }
     request.mutable_pairs()->mutable_sources()->Add(sources.begin(), sources.end());
     request.mutable_pairs()->mutable_targets()->Add(targets.begin(), targets.end());
+    CLIENT_RETURN_IF_ERROR(FillRelations(args, sources.size(), request.mutable_pairs()));
+  } else if (args.Has("relations")) {
+    return absl::InvalidArgumentError("--relations has one relation per pair; for --all_edges use --relation R");
   }
   Answer answer;
   answer.max_bytes = args.Integer("max_answer_bytes", answer.max_bytes);
@@ -256,6 +278,8 @@ Command PredictLinksCommand() {
            "Pair i is the i-th node of --sources with the i-th of --targets.",
            LinkOptions({{"sources", OptionKind::kText, "NODES", "0,5,9, or @FILE with one per line (or an .npy)"},
                         {"targets", OptionKind::kText, "NODES", "as many"},
+                        {"relations", OptionKind::kText, "NUMBERS",
+                         "the relation of each pair, for a decoder with several: 0,2,1 or @FILE; default: --relation"},
                         {"all_edges", OptionKind::kFlag, "", "score the edges of the graph instead"}})},
           PredictLinks};
 }

@@ -30,6 +30,8 @@ bool ReadReply(Method method, grpc::ByteBuffer& reply, double* seconds) {
     case Method::kClassifyFeatures:
     case Method::kClassifyRows:
       return ReadTiming<v1::ClassifyResponse>(reply, seconds);
+    case Method::kPredictLinks:
+      return ReadTiming<v1::PredictLinksResponse>(reply, seconds);
     case Method::kEmbed:
     case Method::kEmbedStream:
       return ReadTiming<v1::EmbedResponse>(reply, seconds);
@@ -67,7 +69,9 @@ void Call::TakeAnswer(const v1::InferStreamResponse& answer, int64_t bytes) {
   outcome_.reply_bytes += bytes;
   const absl::Status error = ErrorOf(answer);
   if (!error.ok()) return Fail(error);
-  const v1::Timing& timing = answer.has_embed() ? answer.embed().timing() : answer.classify().timing();
+  const v1::Timing& timing = answer.has_embed()           ? answer.embed().timing()
+                             : answer.has_predict_links() ? answer.predict_links().timing()
+                                                          : answer.classify().timing();
   outcome_.server = std::llround(timing.total_seconds() * 1e9);
 }
 

@@ -24,8 +24,9 @@ grpc::ByteBuffer Wrapped(const DrawnCall& call, int64_t id, std::chrono::millise
   head.set_timeout_ms(timeout.count());
   head.set_order(v1::ANSWER_ORDER_AS_COMPLETED);
   std::string bytes = head.SerializeAsString();
-  const int field = call.method == Method::kEmbed ? v1::InferStreamRequest::kEmbedFieldNumber
-                                                  : v1::InferStreamRequest::kClassifyFieldNumber;
+  const int field = call.method == Method::kEmbed          ? v1::InferStreamRequest::kEmbedFieldNumber
+                    : call.method == Method::kPredictLinks ? v1::InferStreamRequest::kPredictLinksFieldNumber
+                                                           : v1::InferStreamRequest::kClassifyFieldNumber;
   constexpr int kLengthDelimited = 2;
   bytes.push_back(static_cast<char>(field << 3 | kLengthDelimited));
   uint8_t length[10];
@@ -41,8 +42,8 @@ grpc::ByteBuffer Wrapped(const DrawnCall& call, int64_t id, std::chrono::millise
 }  // namespace
 
 bool CanStream(Method method) {
-  return method == Method::kClassify || method == Method::kEmbed || method == Method::kClassifyFeatures ||
-         method == Method::kClassifyRows;
+  return method == Method::kClassify || method == Method::kEmbed || method == Method::kPredictLinks ||
+         method == Method::kClassifyFeatures || method == Method::kClassifyRows;
 }
 
 CallStream::CallStream(Connection& connection, grpc::CompletionQueue* queue) : connection_(connection) {

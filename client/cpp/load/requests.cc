@@ -55,6 +55,9 @@ void SetAnswer(const MixOptions& options, v1::ClassifyRequest* request) {
   request->set_return_probabilities(options.return_probabilities);
 }
 void SetAnswer(const MixOptions&, v1::EmbedRequest*) {}
+void SetAnswer(const MixOptions& options, v1::PredictLinksRequest* request) {
+  request->set_return_probabilities(options.return_probabilities);
+}
 
 template <class Request>
 Request NodeRequest(const MixOptions& options, const Subject& subject) {
@@ -83,6 +86,7 @@ const std::vector<MethodTraits>& Methods() {
   static const auto* const methods = new std::vector<MethodTraits>{
       {Method::kClassify, "classify", "/vicinal.v1.InferenceService/Classify", false, true, true},
       {Method::kEmbed, "embed", "/vicinal.v1.InferenceService/Embed", false, true, true},
+      {Method::kPredictLinks, "predict_links", "/vicinal.v1.InferenceService/PredictLinks", false, true, true},
       {Method::kClassifyStream, "classify_stream", "/vicinal.v1.InferenceService/ClassifyStream", true, true, true},
       {Method::kEmbedStream, "embed_stream", "/vicinal.v1.InferenceService/EmbedStream", true, true, true},
       {Method::kClassifyFeatures, "classify_features", "/vicinal.v1.InferenceService/Classify", false, true, true},
@@ -142,6 +146,8 @@ Mix::Shared Mix::MakeShared(Method method, const Subject& subject) const {
   Shared shared;
   if (method == Method::kEmbed || method == Method::kEmbedStream) {
     shared.prefixes.push_back(ToSlice(NodeRequest<v1::EmbedRequest>(options_, subject)));
+  } else if (method == Method::kPredictLinks) {
+    shared.prefixes.push_back(ToSlice(NodeRequest<v1::PredictLinksRequest>(options_, subject)));
   } else if (method == Method::kClassifyGraphs) {
     v1::ClassifyGraphsRequest request;
     request.set_model(subject.model);
@@ -171,19 +177,27 @@ grpc::Slice Mix::DrawNodes(const Subject& subject, Method method, std::mt19937_6
   const Zipf& popular = nodes_[static_cast<size_t>(&subject - options_.subjects.data())];
   // Fields of the nodes have the same numbers in ClassifyRequest and EmbedRequest.
   static_assert(int{v1::ClassifyRequest::kNodesFieldNumber} == int{v1::EmbedRequest::kNodesFieldNumber});
-  v1::ClassifyRequest request;
-  if (options_.most_nodes == 0) {
-    request.mutable_nodes()->set_all(true);
-  } else {
-    const int64_t count = std::uniform_int_distribution<int64_t>(options_.least_nodes, options_.most_nodes)(random);
-    // Spreads popular nodes over the graph; a prime, so that different ranks stay different nodes.
-    constexpr uint64_t kPrime = 2654435761;
-    const auto nodes = static_cast<uint64_t>(subject.node_count);
+  // Spreads popular nodes over the graph; a prime, so that different ranks stay different nodes.
+  constexpr uint64_t kPrime = 2654435761;
+  const auto draw = [&] {
+    const auto rank = static_cast<uint64_t>(popular.Draw(random));
+    return static_cast<int64_t>(rank * kPrime % static_cast<uint64_t>(subject.node_count));
+  };
+  const bool all = options_.most_nodes == 0;
+  const int64_t count =
+      all ? 0 : std::uniform_int_distribution<int64_t>(options_.least_nodes, options_.most_nodes)(random);
+  if (method == Method::kPredictLinks) {
+    v1::PredictLinksRequest request;
+    request.set_all_edges(all);
     for (int64_t i = 0; i < count; ++i) {
-      const auto rank = static_cast<uint64_t>(popular.Draw(random));
-      request.mutable_nodes()->add_ids(static_cast<int64_t>(rank * kPrime % nodes));
+      request.mutable_pairs()->add_sources(draw());
+      request.mutable_pairs()->add_targets(draw());
     }
+    return ToSlice(request);
   }
+  v1::ClassifyRequest request;
+  if (all) request.mutable_nodes()->set_all(true);
+  for (int64_t i = 0; i < count; ++i) request.mutable_nodes()->add_ids(draw());
   if (method == Method::kClassifyRows) {
     const int64_t first = std::uniform_int_distribution<int64_t>(0, subject.node_count - 1)(random);
     for (int64_t i = 0; i < FeatureRows(options_, subject); ++i) {

@@ -23,6 +23,7 @@ namespace vicinal::client::load {
 enum class Method {
   kClassify,
   kEmbed,
+  kPredictLinks,  // as many pairs as nodes
   kClassifyStream,
   kEmbedStream,
   kClassifyFeatures,  // Classify with features of all nodes in the request

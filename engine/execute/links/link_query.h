@@ -15,10 +15,10 @@
 namespace vicinal {
 
 struct LinkQuery {
-  enum class Kind { kPairs, kEdges, kPartners };
+  enum class Kind { kPairs, kEdges, kPartners, kAttention };
 
   Kind kind = Kind::kPairs;
-  const Decoder* decoder = nullptr;  // of the request's model, or a constant; never null
+  const Decoder* decoder = nullptr;  // of the request's model, or a constant; null for kAttention alone
   int32_t relation = 0;              // of all pairs where `relations` is empty
   // kPairs: places of their ends in the request's node ids.
   std::vector<int32_t> sources, targets, relations;
@@ -30,17 +30,24 @@ struct LinkQuery {
   int64_t k = 0;
   bool nodes_are_targets = false, exclude_links = false, include_self = false;
 
+  // kAttention: of which layer of the request's model. `nodes` are the targets, none where all nodes are; the request's
+  // node ids are the ends of their in-edges, distinct and ascending.
+  const AttentionSource* attention = nullptr;
+
   int64_t rows = 0;  // of the scores: pairs, edges or nodes
 
   // Scores that are computed.
   int64_t num_pairs() const { return kind == Kind::kPartners ? rows * num_partners : rows; }
   // Columns of the scores.
-  int64_t width() const { return kind == Kind::kPartners ? k : 1; }
+  int64_t width() const {
+    if (kind == Kind::kAttention) return attention->step.heads;
+    return kind == Kind::kPartners ? k : 1;
+  }
 };
 
 // Resolves `wanted`; sets the nodes whose rows are needed, and the output where `output` is empty. INVALID_ARGUMENT:
 // BAD_LINKS, BAD_SELECTION, NODE_OUT_OF_RANGE, RELATION_OUT_OF_RANGE, BAD_TOP_K, OUTPUT_NOT_DECODED.
-// FAILED_PRECONDITION: NO_DECODER. `model` must outlive the result.
+// ATTENTION_UNKNOWN, BAD_ATTENTION. FAILED_PRECONDITION: NO_DECODER. `model` must outlive the result.
 StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wanted, const Model& model,
                                                         const PreparedGraph& graph, std::string* output,
                                                         NodeSelection* nodes);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/base/printable.h"
+#include "engine/execute/links/attention_weights.h"
 #include "engine/execute/links/link_query.h"
 #include "engine/execute/selection.h"
 
@@ -152,12 +153,62 @@ Status TakePartners(const WantedPartners& wanted, int64_t num_nodes, LinkQuery* 
   return OkStatus();
 }
 
+StatusOr<const AttentionSource*> FindAttention(const std::string& layer, const Model& model) {
+  const AttentionSource* const source = model.FindAttention(layer);
+  if (source != nullptr) return source;
+  std::string layers;
+  for (const AttentionSource& known : model.attention)
+    absl::StrAppend(&layers, layers.empty() ? "" : ", ", known.layer);
+  return InvalidArgument("ATTENTION_UNKNOWN", "attention",
+                         absl::StrCat("the model has no layer '", Printable(layer), "' with attention; ",
+                                      layers.empty() ? "it has no such layer" : "those that it has: ", layers));
+}
+
+Status TakeAttention(const WantedAttention& wanted, const Model& model, const PreparedGraph& graph, LinkQuery* query,
+                     std::string* output, NodeSelection* nodes) {
+  VICINAL_ASSIGN_OR_RETURN(query->attention, FindAttention(wanted.layer, model));
+  if (!output->empty()) {
+    return InvalidArgument("BAD_ATTENTION", "output",
+                           "output and attention are set, but a request returns one of them; send two requests");
+  }
+  VICINAL_RETURN_IF_ERROR(CheckNodes(wanted.nodes, graph.num_nodes(), "nodes"));
+  *output = query->attention->terms.name;
+  *nodes = NodeSelection();
+  query->kind = LinkQuery::Kind::kAttention;
+  query->nodes = wanted.nodes.ids;
+  nodes->all = wanted.nodes.all;
+  const SelfLoops loops = query->attention->step.adjacency.loops;
+  if (wanted.nodes.all) {
+    for (int64_t row = 0; row < graph.num_nodes(); ++row) query->rows += EdgesOfRow(graph.parts().csr, row, loops);
+    return OkStatus();
+  }
+  const Permutation& permutation = graph.parts().permutation;
+  for (const int64_t target : Distinct(wanted.nodes.ids)) {
+    nodes->ids.push_back(target);
+    const Csr& csr = graph.parts().csr;
+    const auto row = static_cast<size_t>(RowOfNode(permutation, target));
+    for (EdgeId e = csr.row_ptr[row]; e < csr.row_ptr[row + 1]; ++e) {
+      const NodeId source = csr.col[static_cast<size_t>(e)];
+      nodes->ids.push_back(permutation.is_identity() ? source : permutation.ToOld(source));
+    }
+  }
+  nodes->ids = Distinct(std::move(nodes->ids));
+  for (const int64_t target : query->nodes) {
+    query->rows += EdgesOfRow(graph.parts().csr, RowOfNode(permutation, target), loops);
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wanted, const Model& model,
                                                         const PreparedGraph& graph, std::string* output,
                                                         NodeSelection* nodes) {
   auto query = std::make_shared<LinkQuery>();
+  if (wanted.attention) {
+    VICINAL_RETURN_IF_ERROR(TakeAttention(*wanted.attention, model, graph, query.get(), output, nodes));
+    return std::shared_ptr<const LinkQuery>(std::move(query));
+  }
   VICINAL_ASSIGN_OR_RETURN(query->decoder, FindDecoder(wanted.decoder, model));
   VICINAL_RETURN_IF_ERROR(TakeOutput(*query->decoder, output));
   VICINAL_RETURN_IF_ERROR(CheckRelation(wanted.relation, *query->decoder, "relation"));

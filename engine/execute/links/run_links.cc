@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/device/host_threads.h"
+#include "engine/execute/links/attention_weights.h"
 #include "engine/execute/links/link_query.h"
 #include "engine/execute/links/link_scorer.h"
 #include "engine/execute/links/top_links.h"
@@ -191,6 +192,37 @@ Status RankPartners(const QueuedRequest& request, const LinkRows& rows, const Li
                                                            : RankByProducts(request, rows, run, job);
 }
 
+Status WeighAttention(const QueuedRequest& request, const LinkRows& rows, const LinkRun& run, InferenceResult* result) {
+  const auto count = static_cast<int64_t>(rows.places.size());
+  VICINAL_ASSIGN_OR_RETURN(const Reservation memory,
+                           ReserveLarge(count * rows.rows.cols * kFloatBytes + AttentionScratchBytes(request),
+                                        "attention weights", run.budget));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<float> host, ToHost(rows, count, run));
+  const HostThreads threads(*run.context);
+  AttentionJob job;
+  job.query = request.links.get();
+  job.graph = request.graph.get();
+  job.terms = {host.data(), count, rows.rows.cols, rows.rows.cols};
+  job.ids = request.nodes.all ? nullptr : &request.nodes.ids;
+  job.links = result->links.data();
+  job.weights = result->values.data();
+  return WeighEdges(job, threads.pool(), *run.stop);
+}
+
+// Ids in the result.
+int64_t IdsOf(const LinkQuery& query) {
+  switch (query.kind) {
+    case LinkQuery::Kind::kPairs:
+      return 0;
+    case LinkQuery::Kind::kEdges:
+    case LinkQuery::Kind::kAttention:
+      return 2 * query.rows;
+    case LinkQuery::Kind::kPartners:
+      break;
+  }
+  return query.rows * query.width();
+}
+
 }  // namespace
 
 Status ScoreLinks(const QueuedRequest& request, const LinkRows& rows, const LinkRun& run, InferenceResult* result) {
@@ -198,9 +230,7 @@ Status ScoreLinks(const QueuedRequest& request, const LinkRows& rows, const Link
   result->rows = query.rows;
   result->width = query.width();
   const int64_t scores = query.rows * query.width();
-  const int64_t ids = query.kind == LinkQuery::Kind::kPairs   ? 0
-                      : query.kind == LinkQuery::Kind::kEdges ? 2 * scores
-                                                              : scores;
+  const int64_t ids = IdsOf(query);
   VICINAL_ASSIGN_OR_RETURN(Reservation memory,
                            ReserveLarge(scores * kFloatBytes + ids * kIdBytes, "the answer", run.budget));
   if (memory) result->held = std::make_shared<const Reservation>(std::move(memory));
@@ -214,6 +244,8 @@ Status ScoreLinks(const QueuedRequest& request, const LinkRows& rows, const Link
       return ScoreEdges(request, rows, run, result);
     case LinkQuery::Kind::kPartners:
       return RankPartners(request, rows, run, result);
+    case LinkQuery::Kind::kAttention:
+      return WeighAttention(request, rows, run, result);
   }
   return OkStatus();
 }

@@ -146,6 +146,7 @@ int64_t RewriteBytesBound(const Model& model) {
                                                                : 1;
     if (const auto* linear = std::get_if<LinearStep>(&step.op)) widest = std::max(widest, linear->weight->shape.back());
   }
+  nodes += static_cast<int64_t>(2 * model.attention_steps.size());  // a concatenation may copy an input
   MadeBytes made(widest);
   for (const Step& step : model.steps) {
     made.Add(kVectors * step.width);

@@ -237,6 +237,9 @@ Program LowerModel(const Model& model, ValueId output, bool sparse_input) {
   for (const LayerInfo& layer : model.layers) program.layer_names.push_back(layer.name);
   Lowering lowering(model, &program);
   for (const Step& step : model.steps) lowering.Add(step);
+  for (const Step& step : model.attention_steps) {
+    if (step.output == output) lowering.Add(step);
+  }
   program.output = lowering.Alias(output);
   return Schedule(std::move(program));
 }

@@ -509,6 +509,66 @@ TEST_F(LinksTest, ACancelledRequestEnds) {
   EXPECT_EQ(Infer(Shared(), request).status().code(), StatusCode::kCancelled);
 }
 
+TEST_F(LinksTest, ExplainTellsHowRowsBecomeScores) {
+  WantedLinks all;
+  all.all_edges = true;
+  const auto distmult = Shared().Explain(Request("distmult", all));
+  ASSERT_TRUE(distmult.ok()) << distmult.status();
+  ASSERT_TRUE(distmult->links.has_value());
+  EXPECT_EQ(distmult->links->decoder, "distmult");
+  EXPECT_EQ(distmult->links->output, "out");
+  EXPECT_EQ(distmult->links->width, kWidth);
+  EXPECT_EQ(distmult->links->operations_per_pair, 3 * kWidth);
+  const auto concat = Shared().Explain(Request("concat", all));
+  ASSERT_TRUE(concat.ok()) << concat.status();
+  EXPECT_EQ(concat->links->operations_per_pair, 2 * (kHidden * 2 * kWidth + kHidden));
+  InferenceRequest forced = Request("plain", all);
+  forced.options.kernels = {{"edge_scores", "template_sddmm"}};
+  EXPECT_EQ(Shared().Explain(forced)->links->kernel, "template_sddmm");
+  EXPECT_FALSE(Shared().Explain(AllNodes("g", "plain"))->links.has_value());
+}
+
+TEST_F(LinksTest, ReferencesHoldTheDecoderToo) {
+  Engine& engine = Shared();
+  const std::vector<int64_t> nodes = {0, 1}, ends = {3, 4, 5, 6, 3, 8}, relations = {0, 2, 1};
+  Matrix scores;
+  for (size_t i = 0; i < 3; ++i) {
+    scores.push_back(static_cast<float>(DistMult(Row(ends[i]), Row(ends[3 + i]), relations[i])));
+  }
+  const Matrix logits(Row(0), Row(2));
+  const auto put = [&](const std::string& decoder, const Matrix& expected, bool with_index) {
+    SafetensorsBuilder reference;
+    reference.Add("logits", {2, kWidth}, logits).AddBytes("nodes", "I64", {2}, BytesOf(nodes));
+    reference.Add("link_scores", {3}, expected).AddBytes("link_relations", "I64", {3}, BytesOf(relations));
+    if (with_index) reference.AddBytes("link_index", "I64", {2, 3}, BytesOf(ends));
+    ModelSource source;
+    source.name = "referenced";
+    source.replace = true;
+    source.architecture_json = Document(decoder);
+    SafetensorsBuilder weights = Encoder();
+    if (!decoder.empty()) {
+      weights.Add("decoder.weight", {kRelations, kWidth},
+                  Matrix(Weight().begin(), Weight().begin() + kRelations * kWidth));
+    }
+    source.weights_file = weights.Build();
+    source.reference.emplace();
+    source.reference->graph = "g";
+    source.reference->file = reference.Build();
+    return engine.PutModel(std::move(source), {});
+  };
+  const std::string distmult = R"({"type": "distmult", "args": {"num_relations": 3}})";
+  const auto good = put(distmult, scores, true);
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_TRUE(good->reference_checked);
+  Matrix wrong = scores;
+  wrong[1] += 0.01f * std::max(1.0f, std::abs(wrong[1]));
+  const Status missed = put(distmult, wrong, true).status();
+  EXPECT_EQ(DetailOf(missed)->reason, "REFERENCE_MISSED");
+  EXPECT_NE(missed.message().find("link 1: its score is"), absl::string_view::npos) << missed;
+  EXPECT_EQ(DetailOf(put(distmult, scores, false).status())->reason, "BAD_REFERENCE");
+  EXPECT_EQ(DetailOf(put("", scores, true).status())->reason, "BAD_REFERENCE");
+}
+
 TEST_F(LinksTest, ModelsTellTheirDecoder) {
   const ModelResource model = *Shared().GetModel("bilinear");
   EXPECT_EQ(model.decoder, "bilinear");

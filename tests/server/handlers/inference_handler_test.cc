@@ -350,6 +350,78 @@ TEST_F(InferenceHandlerTest, EdgesInPiecesCountWithTheirEnds) {
   EXPECT_EQ(DetailOf(check_of(another)({300'000, 1}))->reason, "CLIENT_REPLIES_FULL");
 }
 
+TEST_F(InferenceHandlerTest, AttentionComesInPlaceOfEmbeddings) {
+  v1::EmbedRequest request;
+  *request.mutable_target() = request_.target();
+  request.mutable_nodes()->add_ids(7);
+  request.mutable_nodes()->add_ids(3);
+  request.set_attention("conv1");
+  v1::EmbedResponse response;
+  Status outcome = Internal("done was not called");
+  const auto embed = [&] {
+    response.Clear();
+    handler_.Embed(call_, request, &response, [&](const Status& status) { outcome = status; });
+    return outcome;
+  };
+  ASSERT_TRUE(embed().ok()) << outcome;
+  EXPECT_EQ(engine_.last_request->links->attention->layer, "conv1");
+  EXPECT_EQ(engine_.last_request->options.output, "") << "not Embed's default";
+  EXPECT_FALSE(response.has_embeddings());
+  const v1::Tensor& edges = response.attention().edges();
+  const v1::Tensor& weights = response.attention().weights();
+  EXPECT_EQ(edges.dtype(), v1::DATA_TYPE_INT64);
+  EXPECT_EQ(std::vector<int64_t>(edges.shape().begin(), edges.shape().end()), (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(std::vector<int64_t>(weights.shape().begin(), weights.shape().end()),
+            (std::vector<int64_t>{2, FakeEngine::kClasses}));
+  std::vector<int64_t> ends(4);
+  std::memcpy(ends.data(), edges.data().data(), edges.data().size());
+  EXPECT_EQ(ends, (std::vector<int64_t>{7, 7, 3, 3}));
+  const AnswerCheck check = engine_.last_request->check_answer;
+  limits_.max_response_bytes = 2 * (16 + 4 * 8) - 1;  // two edges of eight heads
+  EXPECT_EQ(DetailOf(check({2, 8}))->metadata.at("limit"), "max_response_bytes");
+  limits_.max_response_bytes += 1;
+  EXPECT_TRUE(check({2, 8}).ok());
+  request.clear_attention();
+  ASSERT_TRUE(embed().ok()) << outcome;
+  EXPECT_TRUE(response.has_embeddings() && !response.has_attention());
+}
+
+TEST_F(InferenceHandlerTest, AttentionInPiecesJoinsToTheWhole) {
+  limits_.max_response_bytes = 100;  // three edges of 16 + 16 bytes
+  v1::EmbedRequest request;
+  *request.mutable_target() = request_.target();
+  request.mutable_nodes()->set_all(true);
+  request.set_attention("conv1");
+  std::unique_ptr<Pieces<v1::EmbedResponse>> pieces;
+  handler_.EmbedStream(call_, request, [&](auto made) { pieces = *std::move(made); });
+  ASSERT_NE(pieces, nullptr);
+  std::string weights, edges;
+  for (bool last = false; !last;) {
+    v1::EmbedResponse piece;
+    last = *pieces->Next(&piece);
+    EXPECT_EQ(piece.first_row() * 16, static_cast<int64_t>(weights.size()));
+    EXPECT_LE(piece.attention().edges().shape(0), 3);
+    weights += piece.attention().weights().data();
+    edges += piece.attention().edges().data();
+  }
+  EXPECT_EQ(edges.size(), static_cast<size_t>(FakeEngine::kNodes * 16));
+  EXPECT_EQ(weights.size(), static_cast<size_t>(FakeEngine::kNodes * FakeEngine::kClasses * 4));
+}
+
+TEST_F(InferenceHandlerTest, AStreamTakesLinks) {
+  v1::InferStreamRequest request;
+  v1::PredictLinksRequest* const links = request.mutable_predict_links();
+  *links->mutable_target() = request_.target();
+  links->mutable_pairs()->add_sources(7);
+  links->mutable_pairs()->add_targets(3);
+  v1::InferStreamResponse response;
+  Status outcome = Internal("done was not called");
+  handler_.Infer(call_, request, &response, [&](const Status& status) { outcome = status; });
+  ASSERT_TRUE(outcome.ok()) << outcome;
+  EXPECT_TRUE(response.has_predict_links());
+  EXPECT_EQ(engine_.last_request->links->pairs->sources, (std::vector<int64_t>{7}));
+}
+
 TEST_F(InferenceHandlerTest, PiecesJoinToTheWhole) {
   limits_.max_response_bytes = 100;  // 6 rows of 16 bytes
   v1::EmbedRequest request;

@@ -12,12 +12,12 @@ from vicinal.errors import CallError, Error, IdsError, InputError
 from vicinal.graphs import GraphArrays, graph_arrays
 from vicinal.ids import Ids
 from vicinal.progress import ProgressBar
-from vicinal.queries import Answer, ClassifyQuery, EmbedQuery
-from vicinal.results import Classification, Embedding, FeatureSet, Graph, LinkScores, Model, ServedBy, TopPartners
+from vicinal.queries import Answer, ClassifyQuery, EmbedQuery, PredictLinksQuery
+from vicinal.results import Attention, Classification, Embedding, FeatureSet, Graph, LinkScores, Model, ServedBy, TopPartners
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "AsyncClient", "CallError", "Classification", "ClassifyQuery", "Client", "EmbedQuery", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
-           "IdsError", "InputError", "LinkScores", "Model", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "TopPartners", "errors", "export",
+__all__ = ["Answer", "AsyncClient", "Attention", "CallError", "Classification", "ClassifyQuery", "Client", "EmbedQuery", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
+           "IdsError", "InputError", "LinkScores", "Model", "PredictLinksQuery", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "TopPartners", "errors", "export",
            "graph_arrays"]
 
 

@@ -20,7 +20,7 @@ from vicinal.errors import CallError, IdsError, InputError, NotFound, from_statu
 from vicinal.graphs import graph_arrays, graph_batch
 from vicinal.ids import Ids
 from vicinal.progress import reporter
-from vicinal.queries import Answer
+from vicinal.queries import Answer, PredictLinksQuery
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
@@ -357,7 +357,7 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
     if query.nodes is None:
         stream = yield Open(METHODS["PredictLinksStream"], request, query.graph)
         try:
-            answer = results.joined((yield from _pieces_of_links(session, stream)))
+            answer = results.joined((yield from _pieces_of_edges(session, stream, results.link_scores, "links")))
         finally:
             stream.cancel()
         known = session.known.get(query.graph)
@@ -375,13 +375,29 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
     return replace(answer, links=np.stack([sources, ends], axis=1), ids=ids)
 
 
-def _pieces_of_links(session: Session, stream: Any) -> Operation[list[Any]]:
+def attention(session: Session, query: Query, fields: dict[str, Any]) -> Operation[results.Attention]:
+    """A stream, as a node may have any number of edges."""
+    request = query_request("Embed", fields)
+    ids = yield from _fill(session, query, request)
+    stream = yield Open(METHODS["EmbedStream"], request, query.graph)
+    try:
+        answer = results.joined((yield from _pieces_of_edges(session, stream, results.attention, "edges")))
+    finally:
+        stream.cancel()
+    yield from _check_served(session, query, answer.served_by, ids)
+    known = session.known.get(query.graph)
+    return replace(answer, ids=ids if ids is not None or known is None else known.ids)
+
+
+def _pieces_of_edges(session: Session, stream: Any, parse: Callable[..., Any], ends: str) -> Operation[list[Any]]:
+    """`ends`: the field of a piece that names both nodes of each of its rows."""
     pieces: list[Any] = []
     order, size = PieceOrder(), 0
     while (reply := (yield Next(stream))) is not None:
-        piece = results.link_scores(reply, reply.first_row)
-        if piece.links.shape != (piece.rows, 2):
-            raise _wrong_answer(f"it has {piece.rows} scores of links, and ends [{', '.join(map(str, piece.links.shape))}]")
+        piece = parse(reply, reply.first_row)
+        shape = getattr(piece, ends).shape
+        if shape != (piece.rows, 2):
+            raise _wrong_answer(f"it has {piece.rows} rows of {ends}, and ends [{', '.join(map(str, shape))}]")
         pieces.append(piece if piece.rows == 0 and not pieces else order.take(piece))  # a graph may have no edges
         size += reply.ByteSize()
         if size > session.options.max_answer_bytes:
@@ -465,6 +481,8 @@ def open_stream(session: Session, method: str, query: Query, fields: dict[str, A
 
 def stream_request(session: Session, query: Any, number: int, in_order: bool) -> Operation[Any]:
     """The message of one query of a stream."""
+    if isinstance(query, PredictLinksQuery):
+        return (yield from _links_request(session, query, number, in_order))
     selection = Query(query.graph, query.model, query.nodes, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
                       query.model_version)
     inner = query_request(query.method, query.fields())
@@ -472,6 +490,23 @@ def stream_request(session: Session, query: Any, number: int, in_order: bool) ->
     order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
     timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
     return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{query.method.lower(): inner})
+
+
+def _links_request(session: Session, query: PredictLinksQuery, number: int, in_order: bool) -> Operation[Any]:
+    selection = Query(query.graph, query.model, query.sources, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
+                      query.model_version)
+    inner = query_request("PredictLinks", {**query.fields(), "all_edges": query.sources is None})
+    ids = yield from _fill_target(session, selection, inner)
+    if query.sources is not None:
+        sources, ends = _rows(query.sources, ids), _rows(query.targets, ids)
+        if len(sources) != len(ends):
+            raise InputError(f"there are {len(sources)} sources and {len(ends)} targets; give one of each per link")
+        inner.pairs.sources.extend(sources.tolist())
+        inner.pairs.targets.extend(ends.tolist())
+        query.links = np.stack([sources, ends], axis=1)
+    order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
+    timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
+    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, predict_links=inner)
 
 
 class Sent:
@@ -499,6 +534,9 @@ class Sent:
 def stream_answer(query: Any, reply: Any) -> Answer:
     if reply.HasField("error"):
         return Answer(query, None, from_status(reply.error))
+    if reply.HasField("predict_links"):
+        scores = results.link_scores(reply.predict_links)
+        return Answer(query, scores if query.sources is None else replace(scores, links=query.links), None)
     if reply.HasField("classify"):
         return Answer(query, results.classification(reply.classify), None)
     return Answer(query, results.embedding(reply.embed), None)

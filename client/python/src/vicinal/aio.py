@@ -192,6 +192,15 @@ class AsyncClient(Connection):
         fields = {"output": output, "execution": execution(options)}
         return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
 
+    async def attention(self, graph: str, model: str, layer: str, nodes: Any = None, *, ids: Union[None, bool, Ids] = None, x: Any = None,
+                  x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                  options: Optional[Mapping[str, Any]] = None) -> results.Attention:
+        """The weights that `layer` (GATConv, GATv2Conv, TransformerConv) gives the in-edges of nodes (None: all), one per head, as PyTorch
+        Geometric's return_attention_weights. The rest as in `classify`."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        fields = {"attention": layer, "execution": execution(options)}
+        return await self._run(operations.attention(self._session, query, fields))
+
     async def predict_links(self, graph: str, model: str, sources: Any = None, targets: Any = None, *, relations: Any = None,
                       relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
                       x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,

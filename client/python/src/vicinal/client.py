@@ -18,7 +18,7 @@ from vicinal._messages import METHODS
 from vicinal._upload import Report
 from vicinal.errors import from_grpc
 from vicinal.ids import Ids
-from vicinal.queries import Answer, ClassifyQuery, EmbedQuery
+from vicinal.queries import Answer, Query
 
 T = TypeVar("T")
 
@@ -188,6 +188,15 @@ class Client(Connection):
         fields = {"output": output, "execution": execution(options)}
         return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
 
+    def attention(self, graph: str, model: str, layer: str, nodes: Any = None, *, ids: Union[None, bool, Ids] = None, x: Any = None,
+                  x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                  options: Optional[Mapping[str, Any]] = None) -> results.Attention:
+        """The weights that `layer` (GATConv, GATv2Conv, TransformerConv) gives the in-edges of nodes (None: all), one per head, as PyTorch
+        Geometric's return_attention_weights. The rest as in `classify`."""
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        fields = {"attention": layer, "execution": execution(options)}
+        return self._run(operations.attention(self._session, query, fields))
+
     def predict_links(self, graph: str, model: str, sources: Any = None, targets: Any = None, *, relations: Any = None,
                       relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
                       x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
@@ -214,7 +223,7 @@ class Client(Connection):
                   "return_probabilities": probabilities, "execution": execution(options)}
         return self._run(operations.top_links(self._session, query, partners, fields))
 
-    def query_stream(self, queries: Iterable[Union[ClassifyQuery, EmbedQuery]], *, in_order: bool = True,
+    def query_stream(self, queries: Iterable[Query], *, in_order: bool = True,
                      timeout: Optional[float] = None) -> Iterator[Answer]:
         """Sends queries on one stream, which costs less than a call for each, and gives an `Answer` for every one, in the order of the
         queries or, with `in_order=False`, as they are there. A query that fails has its error and ends nothing. `queries` is read ahead

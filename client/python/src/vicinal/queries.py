@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of a stream (`Client.query_stream`), and their answers. The fields are the arguments of `Client.classify` and `Client.embed`."""
+"""Queries of a stream (`Client.query_stream`), and their answers. The fields are the arguments of `Client.classify`, `Client.embed` and
+`Client.predict_links`."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
 from vicinal._arguments import execution
+from vicinal._links import link_decoder, one_relation
 from vicinal.errors import CallError
-from vicinal.results import Classification, Embedding
+from vicinal.results import Classification, Embedding, LinkScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,15 +62,48 @@ class EmbedQuery:
         return {"output": self.output, "execution": execution(self.options)}
 
 
+@dataclass(eq=False)
+class PredictLinksQuery:
+    """The links sources[i] -> targets[i], or without both all edges of the graph; the rest as in `Client.predict_links`. `links` [n, 2], row
+    numbers, is set when the query is sent."""
+
+    graph: str
+    model: str
+    sources: Any = None
+    targets: Any = None
+    relation: Optional[int] = None
+    decoder: str = ""
+    output: str = ""
+    probabilities: bool = False
+    ids: Any = None
+    x: Any = None
+    x_nodes: Any = None
+    feature_set: str = ""
+    graph_version: int = 0
+    model_version: int = 0
+    options: Optional[Mapping[str, Any]] = None
+    timeout: Optional[float] = None
+    links: Any = None
+
+    method = "PredictLinks"
+
+    def fields(self) -> dict[str, Any]:
+        return {"decoder": link_decoder(self.decoder), "relation": one_relation(self.relation), "output": self.output,
+                "return_probabilities": self.probabilities, "execution": execution(self.options)}
+
+
+Query = Union[ClassifyQuery, EmbedQuery, PredictLinksQuery]
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """`result`, or the query's own `error`."""
 
-    query: Union[ClassifyQuery, EmbedQuery]
-    result: Union[None, Classification, Embedding]
+    query: Query
+    result: Union[None, Classification, Embedding, LinkScores]
     error: Optional[CallError]
 
-    def get(self) -> Union[Classification, Embedding]:
+    def get(self) -> Union[Classification, Embedding, LinkScores]:
         """The result; raises the error where there is none."""
         if self.error is not None:
             raise self.error

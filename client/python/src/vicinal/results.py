@@ -163,6 +163,25 @@ class Embedding(Arrays):
 
 
 @dataclass(frozen=True)
+class Attention(Arrays):
+    """edges int64 [m, 2]: source and target of each edge, as row numbers, by target in the order of the requested nodes, then by source;
+    weights float32 [m, heads]: those of one target's edges add up to 1. `ids`: the map of the user's own ids, if this client has it."""
+
+    edges: Any
+    weights: Any
+    ids: Optional[Ids] = None
+
+    @property
+    def rows(self) -> int:
+        return len(self.weights)
+
+    def named(self) -> list[tuple[Any, Any]]:
+        """The edges by the user's own ids, or by row numbers where there are none."""
+        names = self.edges.ravel().tolist() if self.ids is None else self.ids.nodes(self.edges.ravel().tolist())
+        return list(zip(names[::2], names[1::2]))
+
+
+@dataclass(frozen=True)
 class LinkScores(Arrays):
     """links int64 [n, 2]: source and target of each link, as row numbers; scores float32 [n], logits; probabilities float32 [n], their
     sigmoids, if asked for. `ids`: the map of the user's own ids, if this client has it."""
@@ -211,6 +230,11 @@ def classification(reply: Any, first_row: int = 0) -> Classification:
 
 def embedding(reply: Any, first_row: int = 0) -> Embedding:
     return Embedding(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.embeddings))
+
+
+def attention(reply: Any, first_row: int = 0) -> Attention:
+    return Attention(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.attention.edges),
+                     from_tensor(reply.attention.weights))
 
 
 def _flat_probabilities(reply: Any) -> Any:

@@ -75,7 +75,12 @@ TEST_F(RunTest, LinksAreNamedInPairs) {
            {"--sources 0 --targets 0,1", "--sources has 1 nodes and --targets 2"},
            {"--sources all --targets 0", "--sources must name nodes, not all"},
            {"--sources 0 --targets 1 --decoder best", "it must be model, dot or cosine"},
-           {"--sources 0 --targets 1 --relation 9999999999", "--relation is out of range"}}) {
+           {"--sources 0 --targets 1 --relation 9999999999", "--relation is out of range"},
+           {"--sources 0 --targets 1 --relations 0,1", "--relations has 2 entries for 1 pairs"},
+           {"--sources 0 --targets 1 --relations 0 --relation 0", "--relation and --relations exclude each other"},
+           {"--sources 0 --targets 1 --relations 9999999999", "--relations names 9999999999, which is out of range"},
+           {"--sources 0 --targets 1 --relations all", "--relations must be a list of numbers"},
+           {"--all_edges --relations 0", "--relations has one relation per pair"}}) {
     EXPECT_EQ(Vicinal(links + options), kExitUsage) << options;
     EXPECT_THAT(err(), HasSubstr(why));
   }
