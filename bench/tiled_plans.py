@@ -52,7 +52,7 @@ def measure(args, graph, architecture, weights, budget):
     with tempfile.TemporaryDirectory() as folder:
         ready = pathlib.Path(folder) / "ready"
         server = subprocess.Popen([args.server, "--grpc_listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0", f"--ready_file={ready}",
-                                   f"--memory_budget_bytes={budget}", "--tuning_budget=0s", f"--threads={args.threads}"],
+                                   f"--memory_budget_bytes={budget}", "--tuning_budget=0s", "--keep_answers=never", f"--threads={args.threads}"],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             while not ready.exists():
