@@ -96,6 +96,7 @@ struct AdjacencySpec {
   SelfLoops loops = SelfLoops::kAsSent;
   float loop_weight = 1.0f;  // of added loops: 2 for GCNConv(improved=True), 1 + lambda for ClusterGCNConv
   EdgeWeighting weighting = EdgeWeighting::kNone;
+  bool transposed = false;  // of the graph with all edges turned round: rows gather from the targets of their out-edges
 
   friend bool operator==(const AdjacencySpec&, const AdjacencySpec&) = default;
 };

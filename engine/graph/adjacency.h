@@ -16,6 +16,8 @@ namespace vicinal {
 
 // `graph` is square, by target, in any numbering whose equal edges keep the order they were sent in; so does the
 // result, whose columns ascend within a row. It has values unless the spec's weighting is kNone.
+// - With `transposed`, `graph` is turned round first: loops, degrees and weights are those of the turned graph, and
+//   equal edges keep their order.
 // - kGcnSent of a graph without weights is kGcnOnes, and so with the others of that kind. There, added loops weigh 1
 // whatever `loop_weight` says: PyG's `improved` acts only
 //   where edge weights are given (gcn_norm of PyG 2.8 fills ones after it has added the loops).
@@ -39,6 +41,9 @@ struct LoopRange {
 };
 LoopRange LoopsOf(const CsrView& graph, int64_t row);
 
+// All edges of a square graph turned round. Columns ascend within a row; equal edges keep their order. O(N + E).
+Csr Transposed(const Csr& graph, bool weighted);
+
 // The factors of GCN's weights where every edge weighs 1: d_i = degree^-1/2 [N], rounded once, 0 for degree 0, degrees
 // taken after `loops`. w_ij = d_i * d_j, so the adjacency {loops, kNone} and this vector say as much as a value array.
 std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops);
@@ -47,7 +52,8 @@ std::vector<float> DegreeScale(const Csr& graph, SelfLoops loops);
 // has weights.
 AdjacencySpec CanonicalSpec(const AdjacencySpec& spec, bool weighted);
 
-// The sizes of what BuildAdjacency makes, without making it. At most O(N log of a degree).
+// The sizes of what BuildAdjacency makes, without making it: a graph turned round has those of the graph. At most O(N
+// log of a degree).
 struct AdjacencyShape {
   int64_t rows = 0;
   int64_t cols = 0;

@@ -2,6 +2,7 @@
 #include "engine/model/layer_type.h"
 
 #include <utility>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "engine/base/error.h"
@@ -58,6 +59,16 @@ ValueId StepList::Emit(StepOp op, std::vector<ValueId> inputs, int64_t width) {
   values_.push_back({width, per_graph});
   steps_.push_back({std::move(op), std::move(inputs), output, width, layer_});
   return output;
+}
+
+void StepList::TurnRound(size_t first) {
+  for (size_t i = first; i < steps_.size(); ++i) {
+    std::visit(
+        [](auto& op) {
+          if constexpr (requires { op.adjacency; }) op.adjacency.transposed = !op.adjacency.transposed;
+        },
+        steps_[i].op);
+  }
 }
 
 std::string LayerContext::Describe() const {

@@ -25,6 +25,9 @@ class StepList {
   // expansion, otherwise as in the inputs.
   ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
 
+  // From step `first` on, what reads in-edges reads out-edges, and the other way round.
+  void TurnRound(size_t first);
+
   int64_t width(ValueId value) const { return values_[value].width; }
   bool per_graph(ValueId value) const { return values_[value].per_graph; }
   void set_layer(int32_t layer) { layer_ = layer; }

@@ -54,7 +54,8 @@ StatusOr<std::shared_ptr<const DeviceCsr>> Derive(const PreparedGraph::Parts& gr
                                                   Device& device) {
   const EdgeWeighting own = graph.csr.value.empty() ? EdgeWeighting::kNone : EdgeWeighting::kSent;
   // The graph's own edges go to the device as they are.
-  if (canonical.loops == SelfLoops::kAsSent && canonical.weighting == own) return DeviceCsr::Upload(graph.csr, device);
+  const bool as_sent = canonical.loops == SelfLoops::kAsSent && !canonical.transposed;
+  if (as_sent && canonical.weighting == own) return DeviceCsr::Upload(graph.csr, device);
   const std::vector<NodeId>* names = graph.permutation.is_identity() ? nullptr : &graph.permutation.old_of_new();
   VICINAL_ASSIGN_OR_RETURN(const Csr csr, BuildAdjacency(graph.csr, canonical, names));
   return DeviceCsr::Upload(csr, device);

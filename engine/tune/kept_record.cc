@@ -29,8 +29,10 @@ constexpr CandidateOutcome kOutcomes[] = {CandidateOutcome::kWaiting, CandidateO
 constexpr Storage kStorages[] = {Storage::kFloat32, Storage::kBfloat16, Storage::kFloat16};
 constexpr EdgeWeights kWeights[] = {EdgeWeights::kNone, EdgeWeights::kPerEdge, EdgeWeights::kPerSource};
 constexpr SelfLoops kLoops[] = {SelfLoops::kAsSent, SelfLoops::kAddRemaining, SelfLoops::kReplace};
-constexpr EdgeWeighting kWeightings[] = {EdgeWeighting::kNone, EdgeWeighting::kSent, EdgeWeighting::kGcnSent,
-                                         EdgeWeighting::kGcnOnes};
+constexpr EdgeWeighting kWeightings[] = {
+    EdgeWeighting::kNone,          EdgeWeighting::kSent,           EdgeWeighting::kGcnSent,
+    EdgeWeighting::kGcnOnes,       EdgeWeighting::kMeanOnes,       EdgeWeighting::kSourceSymSent,
+    EdgeWeighting::kSourceSymOnes, EdgeWeighting::kSourceMeanSent, EdgeWeighting::kSourceMeanOnes};
 
 int64_t ToNanoseconds(WallTime time) {
   return std::chrono::duration_cast<Nanoseconds>(time.time_since_epoch()).count();
@@ -190,6 +192,8 @@ void ReadAdjacency(const Json& json, const std::string& where, Status* status, A
   members.OneOf("weighting", kWeightings, &adjacency->weighting);
   if (loop_weight > std::numeric_limits<float>::max()) members.Fail("loop_weight", "is too large");
   adjacency->loop_weight = static_cast<float>(loop_weight);
+  // Absent unless it is true: earlier builds knew in-edges only.
+  if (json.is_object() && json.contains("transposed")) members.Bool("transposed", &adjacency->transposed);
 }
 
 void ParseEvidence(Members& members, const std::string& where, Status* status, TuningRecord* record) {
@@ -322,9 +326,11 @@ void Thin(KeptRecord* kept) {
 }
 
 Json ToJson(const AdjacencySpec& adjacency) {
-  return {{"loops", std::string(ToString(adjacency.loops))},
-          {"loop_weight", adjacency.loop_weight},
-          {"weighting", std::string(ToString(adjacency.weighting))}};
+  Json json = {{"loops", std::string(ToString(adjacency.loops))},
+               {"loop_weight", adjacency.loop_weight},
+               {"weighting", std::string(ToString(adjacency.weighting))}};
+  if (adjacency.transposed) json["transposed"] = true;
+  return json;
 }
 
 StatusOr<AdjacencySpec> ParseAdjacency(const Json& json, const std::string& where) {

@@ -18,8 +18,8 @@ std::string StepDescription::Shape(ValueId value) const {
 }
 
 std::string StepDescription::AdjacencyShape() const {
-  return absl::StrCat("A[", sizes_.nodes, ", ", sizes_.nodes, "] with ", sizes_.edges,
-                      sizes_.weighted ? " weighted" : "", " edges");
+  return absl::StrCat(node_.adjacency.transposed ? "A^T[" : "A[", sizes_.nodes, ", ", sizes_.nodes, "] with ",
+                      sizes_.edges, sizes_.weighted ? " weighted" : "", " edges");
 }
 
 int64_t StepDescription::AdjacencyBytes() const {

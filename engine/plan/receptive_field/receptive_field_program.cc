@@ -98,6 +98,17 @@ class Maker {
       const std::string_view kernel = WholeGraphKernel(*launch);
       if (!kernel.empty()) return absl::StrCat("kernel '", std::string(kernel), "' supports whole graphs only");
     }
+    return OutEdgesOnDevice();
+  }
+
+  // The host has no out-edges of a graph whose adjacencies are in a device's memory.
+  std::string OutEdgesOnDevice() const {
+    if (device_ == DeviceKind::kCpu) return {};
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      if (program_.nodes[i].adjacency.transposed) {
+        return absl::StrCat(launches_[i]->info.layers, " reads out-edges, which only plans of the CPU follow");
+      }
+    }
     return {};
   }
 

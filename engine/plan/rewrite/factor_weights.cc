@@ -9,10 +9,12 @@
 namespace vicinal::internal {
 namespace {
 
+// (Degree scales are those of in-edges, so an adjacency turned round keeps its weights.)
 bool HasRankOneWeights(const Node& node) {
   const EdgeWeighting weighting = node.adjacency.weighting;
   return node.kind == NodeKind::kPropagate && node.reduce == Reduce::kSum && node.self_scale == 0.0 &&
-         (weighting == EdgeWeighting::kGcnOnes || weighting == EdgeWeighting::kGcnSent) && !node.epilogue.degree_scale;
+         (weighting == EdgeWeighting::kGcnOnes || weighting == EdgeWeighting::kGcnSent) && !node.adjacency.transposed &&
+         !node.epilogue.degree_scale;
 }
 
 // Whether `node` may store d_j * row in place of row. A bias or a residual would have to be scaled, too.

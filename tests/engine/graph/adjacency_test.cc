@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -24,7 +25,8 @@ struct Edge {
 };
 
 // The edges that a layer propagates over, in any order. `ones`: the layer is not given the graph's weights.
-std::vector<Edge> ExpectedEdges(const EdgeList& sent, const AdjacencySpec& spec) {
+std::vector<Edge> ExpectedEdges(EdgeList sent, const AdjacencySpec& spec) {
+  if (spec.transposed) std::swap(sent.source, sent.target);
   // (A graph without edges lacks no weights: there, kSent is the layer's word that it is given them.)
   const bool without = !sent.weighted() && spec.weighting != EdgeWeighting::kSent;
   const bool ones = without || !ReadsEdgeWeights(spec.weighting);
@@ -105,7 +107,9 @@ std::vector<AdjacencySpec> AllSpecs() {
          {EdgeWeighting::kNone, EdgeWeighting::kSent, EdgeWeighting::kGcnSent, EdgeWeighting::kGcnOnes,
           EdgeWeighting::kMeanOnes, EdgeWeighting::kSourceSymSent, EdgeWeighting::kSourceSymOnes,
           EdgeWeighting::kSourceMeanSent, EdgeWeighting::kSourceMeanOnes}) {
-      for (const float loop_weight : {1.0f, 2.0f}) specs.push_back({loops, loop_weight, weighting});
+      for (const float loop_weight : {1.0f, 2.0f}) {
+        for (const bool transposed : {false, true}) specs.push_back({loops, loop_weight, weighting, transposed});
+      }
     }
   }
   return specs;

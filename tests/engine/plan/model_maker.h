@@ -368,6 +368,8 @@ inline AdjacencySpec AnyAdjacency(bool weighted, std::mt19937& random) {
   spec.weighting = kWeightings[random() % (weighted ? 9 : 5)];
   const bool sent = ReadsEdgeWeights(spec.weighting) || spec.weighting == EdgeWeighting::kMeanOnes;
   if (sent && spec.loops == SelfLoops::kAddRemaining && random() % 2) spec.loop_weight = 2.0f;
+  std::mt19937 aside = random;  // what is drawn next stays what it is
+  spec.transposed = aside() % 5 == 0;
   return spec;
 }
 
@@ -469,6 +471,7 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
     case 20: {  // MessagePassing
       AdjacencySpec adjacency = AnyAdjacency(weighted, random);
       if (adjacency.loops == SelfLoops::kAddRemaining) adjacency.loops = SelfLoops::kAsSent;  // has no features
+      adjacency.transposed = false;  // features are those of in-edges
       std::vector<EdgeReduce> reduces;
       for (uint32_t count = random() % 4; count > 0; --count) reduces.push_back(static_cast<EdgeReduce>(random() % 7));
       return maker.Linear(maker.Expression(x, out, random() % 2 == 0 ? 2 : 1, reduces, adjacency), out, true);

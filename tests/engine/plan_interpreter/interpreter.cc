@@ -49,6 +49,7 @@ StatusOr<std::vector<Edge>> Derive(const EdgeList& graph, const AdjacencySpec& s
   std::vector<Edge> edges;
   for (int64_t e = 0; e < graph.num_edges(); ++e) {
     edges.push_back({graph.source[e], graph.target[e], sent ? static_cast<double>(graph.weight[e]) : 1.0});
+    if (spec.transposed) std::swap(edges.back().source, edges.back().target);
   }
   edges = WithSelfLoops(edges, graph.num_nodes, spec);
   if (spec.weighting == EdgeWeighting::kNone || spec.weighting == EdgeWeighting::kSent) return edges;

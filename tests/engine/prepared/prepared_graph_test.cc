@@ -226,6 +226,19 @@ TEST_F(PreparedGraphTest, DerivesOnceAndSharesWhatMeansTheSame) {
   EXPECT_NE(*graph->Adjacency({SelfLoops::kReplace, 1.0f, EdgeWeighting::kNone}), *first);
 }
 
+TEST_F(PreparedGraphTest, OutEdgesAreAnAdjacencyOfTheirOwn) {
+  const auto graph = Make(MakeEdges(3, {{0, 1}, {0, 2}, {2, 1}}));
+  AdjacencySpec out;
+  out.transposed = true;
+  const int64_t before = graph->size_bytes();
+  EXPECT_FALSE(graph->Holds(out));
+  const auto turned = graph->Adjacency(out);
+  ASSERT_TRUE(turned.ok()) << turned.status();
+  ExpectEqual((*turned)->view(), BuildCsrByTarget(MakeEdges(3, {{1, 0}, {2, 0}, {1, 2}})));
+  EXPECT_EQ(graph->size_bytes(), before + graph->ShapeOf(out).bytes);
+  EXPECT_NE(*graph->Adjacency(AdjacencySpec()), *turned);
+}
+
 TEST_F(PreparedGraphTest, WeightedGraphsKeepTheirSpecsApart) {
   const auto graph = Make(MakeEdges(3, {{0, 1}, {1, 1}, {1, 2}}, {2, 3, 4}));
   const auto sent = graph->Adjacency({SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kGcnSent});

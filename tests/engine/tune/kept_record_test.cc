@@ -55,6 +55,18 @@ TEST(KeptRecordTest, NothingIsLost) {
   EXPECT_EQ(back->record.choice(), nullptr);
 }
 
+TEST(KeptRecordTest, AdjacenciesOfOutEdgesStayApart) {
+  TuningEntry entry = ChoiceOf(48, "other", 7);
+  EXPECT_FALSE(JsonOf(entry)["adjacency"].contains("transposed")) << "earlier builds read it";
+  entry.work.adjacency = {SelfLoops::kReplace, 1.0f, EdgeWeighting::kSourceMeanOnes, true};
+  const auto back = UsableBy(*OrderedKernels(), JsonOf(entry));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->work.adjacency, entry.work.adjacency);
+  Json bad = JsonOf(entry);
+  bad["adjacency"]["transposed"] = 1;
+  EXPECT_FALSE(UsableBy(*OrderedKernels(), bad).ok());
+}
+
 TEST(KeptRecordTest, AnEstimateStaysOne) {
   TuningEntry entry = ChoiceOf(48, "other", 7);
   EXPECT_FALSE(JsonOf(entry).contains("estimate"));
