@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "proto/wire/names.h"
 #include "server/convert_profile.h"
 #include "server/convert_tuning.h"
@@ -181,7 +182,8 @@ StatusOr<TensorView> View(const v1::Tensor& tensor, std::string_view field) {
 
 Status CheckName(std::string_view name, std::string_view field) {
   if (wire::IsValidName(name)) return OkStatus();
-  const std::string what = name.empty() ? "is required" : "is not a valid name";
+  const std::string what =
+      name.empty() ? "is required" : absl::StrCat("is ", Quoted(name), ", which is not a valid name");
   return InvalidArgument("BAD_NAME", field,
                          absl::StrCat(std::string(field), " ", what, "; names match ", wire::kNameGrammar));
 }

@@ -4,8 +4,11 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "engine/base/printable.h"
+#include "engine/base/tensor.h"
 #include "engine/model/architecture.h"
 #include "engine/model/arguments.h"
 #include "engine/model/layer_type.h"
@@ -69,8 +72,11 @@ StatusOr<DecoderKind> KindOf(const std::string& type) {
        {DecoderKind::kDot, DecoderKind::kCosine, DecoderKind::kBilinear, DecoderKind::kDistMult, DecoderKind::kMlp}) {
     if (type == NameOf(kind)) return kind;
   }
-  return BadArchitecture("decoder.type",
-                         "decoder.type is '" + Printable(type) + "'; there are: dot, cosine, bilinear, distmult, mlp");
+  const std::string small = absl::AsciiStrToLower(type);
+  const bool known = small != type && KindOf(small).ok();
+  return BadArchitecture("decoder.type", "decoder.type is '" + Printable(type) + "'; " +
+                                             (known ? "did you mean '" + small + "'? There" : "there") +
+                                             " are: dot, cosine, bilinear, distmult, mlp");
 }
 
 std::vector<ArgumentSpec> ArgumentsOf(DecoderKind kind) {
@@ -133,6 +139,16 @@ std::string VectorsName(const std::string& prefix, const TensorBinder& tensors) 
   return prefix + "weight";
 }
 
+// As many relations as the tensor has vectors or matrices.
+Status CheckRelations(const std::string& tensor, int64_t relations, const TensorBinder& tensors) {
+  const std::vector<int64_t>* const shape = tensors.ShapeOf(tensor);
+  if (shape == nullptr || shape->empty() || (*shape)[0] == relations) return OkStatus();
+  return BadArchitecture("decoder.args.num_relations",
+                         "decoder.args.num_relations is " + std::to_string(relations) + ", but tensor '" +
+                             Printable(tensor) + "' " + ShapeToString(*shape) + " has " + std::to_string((*shape)[0]) +
+                             " relations; set num_relations to that");
+}
+
 Status BindWeights(const Arguments& args, const std::string& prefix, TensorBinder& tensors, Decoder* decoder) {
   const std::string user = "the decoder (" + std::string(NameOf(decoder->kind)) + ")";
   const int64_t width = decoder->width;
@@ -140,9 +156,12 @@ Status BindWeights(const Arguments& args, const std::string& prefix, TensorBinde
   if (decoder->kind == DecoderKind::kDot || decoder->kind == DecoderKind::kCosine) return OkStatus();
   const int64_t relations = decoder->relations = args.Int("num_relations");
   if (decoder->kind == DecoderKind::kDistMult) {
-    VICINAL_ASSIGN_OR_RETURN(decoder->weight, tensors.Bind(VectorsName(prefix, tensors), {relations, width}, user));
+    const std::string vectors = VectorsName(prefix, tensors);
+    VICINAL_RETURN_IF_ERROR(CheckRelations(vectors, relations, tensors));
+    VICINAL_ASSIGN_OR_RETURN(decoder->weight, tensors.Bind(vectors, {relations, width}, user));
     return OkStatus();
   }
+  VICINAL_RETURN_IF_ERROR(CheckRelations(prefix + "weight", relations, tensors));
   VICINAL_ASSIGN_OR_RETURN(decoder->weight, tensors.Bind(prefix + "weight", {relations, width, width}, user));
   if (args.Bool("bias")) {
     VICINAL_ASSIGN_OR_RETURN(decoder->bias, tensors.Bind(prefix + "bias", {relations}, user));

@@ -3,6 +3,7 @@
 // place that is wrong, whether in form or in type.
 #include "engine/model/expressions/parse_expression.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "engine/base/printable.h"
 #include "engine/base/tensor.h"
 #include "engine/model/expressions/expression_functions.h"
+#include "engine/model/expressions/expression_hints.h"
 #include "engine/model/expressions/expression_lexer.h"
 
 namespace vicinal::internal {
@@ -37,9 +39,7 @@ class Parser {
                     "the text ends after its definitions; its last part is the expression that is the result");
       VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadSum());
       if (token_.kind == TokenKind::kEnd) return value;
-      return Fail(token_.at, "found " + Shown() +
-                                 ", but the expression is complete here; operators are + - * / and, "
-                                 "after a definition name = expression, a semicolon");
+      return Fail(token_.at, "found " + Shown() + ", but the expression is complete here; " + Operators());
     }
   }
 
@@ -62,6 +62,11 @@ class Parser {
   Status Fail(size_t at, const std::string& why) const {
     return BadArchitecture(field_,
                            absl::StrCat(field_, " of ", context_.Describe(), ", ", lexer_.Place(at), ": ", why));
+  }
+  // What could stand where an operator is expected.
+  std::string Operators() const {
+    const std::string hint = HintForOperator(text_.substr(std::min(token_.at, text_.size())));
+    return hint.empty() ? "operators are + - * / and, after a definition name = expression, a semicolon" : hint;
   }
   // A value, or why its operands do not fit, with the place.
   StatusOr<int32_t> Placed(size_t at, StatusOr<int32_t> made) const {
@@ -125,6 +130,8 @@ class Parser {
     while (At('*') || At('/')) {
       const size_t at = token_.at;
       const EdgeOp op = At('*') ? EdgeOp::kMultiply : EdgeOp::kDivide;
+      const std::string power = HintForOperator(text_.substr(at));
+      if (!power.empty()) return Fail(at, "** is no operator; " + power);
       Advance();
       VICINAL_ASSIGN_OR_RETURN(const int32_t right, ReadSigned());
       VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Binary(op, value, right)));
@@ -207,6 +214,8 @@ class Parser {
       return Fail(name.at, "edge_attr has no width; set the argument edge_dim to the number of features of an edge");
     if (name.text == "edge_weight")
       return Fail(name.at, "edges have no weights here; set edge_weight of the layer to true, or normalize");
+    if (const std::string hint = HintForVariable(name.text, scope_); !hint.empty())
+      return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; ", hint));
     std::string names;
     for (const auto& [known, value] : scope_) absl::StrAppend(&names, names.empty() ? "" : ", ", Printable(known));
     return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; it is neither one of ", names,
@@ -257,7 +266,9 @@ class Parser {
 
   StatusOr<int32_t> ReadCall(const Token& name) {
     if (!IsFunction(name.text)) {
-      return Fail(name.at, absl::StrCat("unknown function ", Quoted(name.text), "; there are ", FunctionNames()));
+      const std::string hint = HintForFunction(name.text);
+      return Fail(name.at, absl::StrCat("unknown function ", Quoted(name.text), "; ",
+                                        hint.empty() ? "there are " + FunctionNames() : hint));
     }
     Advance();  // (
     if (At(')')) return Fail(token_.at, Quoted(name.text) + " needs arguments");

@@ -29,22 +29,37 @@ class FormulaWriter {
 
   std::string Results() {
     std::string text;
-    for (const EdgeResult& result : program_.results) {
+    const std::vector<EdgeResult>& results = program_.results;
+    for (size_t first = 0, end = 0; first < results.size(); first = end) {
+      end = first + 1;
+      while (end < results.size() && SameValue(results[first], results[end])) ++end;
       if (!text.empty()) text += " beside ";
-      if (program_.over_edges) {
-        constexpr const char* kNames[] = {"sum", "mean", "max", "min", "var", "std", "softmax-weighted sum"};
-        absl::StrAppend(&text, kNames[static_cast<int>(result.reduce)], " over ", step_.AdjacencyShape(), " of ");
-      }
-      Add(result.value, &text);
-      if (result.score < 0) continue;
+      if (program_.over_edges) absl::StrAppend(&text, Reductions(first, end), " over ", step_.AdjacencyShape(), " of ");
+      Add(results[first].value, &text);
+      if (results[first].score < 0) continue;
       text += " by ";
-      Add(result.score, &text);
+      Add(results[first].score, &text);
     }
     return text;
   }
 
  private:
   static constexpr size_t kLongest = 600;
+
+  static bool SameValue(const EdgeResult& a, const EdgeResult& b) { return a.value == b.value && a.score == b.score; }
+  // "sum, mean and max": reductions of one value.
+  std::string Reductions(size_t first, size_t end) const {
+    constexpr const char* kNames[] = {"sum", "mean", "max", "min", "var", "std", "softmax-weighted sum"};
+    std::string names;
+    for (size_t i = first; i < end; ++i) {
+      absl::StrAppend(&names,
+                      i == first     ? ""
+                      : i + 1 == end ? " and "
+                                     : ", ",
+                      kNames[static_cast<int>(program_.results[i].reduce)]);
+    }
+    return names;
+  }
 
   void Add(int32_t v, std::string* text) const {
     if (text->size() > kLongest) {
