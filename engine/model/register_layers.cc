@@ -63,6 +63,13 @@ std::vector<LayerType>* MakeLayerTypes() {
       SumAggregation(),
       TagConv(),
       TransformerConv(),
+      PnaConv(),
+      FaConv(),
+      SuperGatConv(),
+      DirGnnConv(),
+      VarAggregation(),
+      StdAggregation(),
+      MultiAggregation(),
   };
   for (LayerType& type : ActivationLayers()) types->push_back(std::move(type));
   std::sort(types->begin(), types->end(), [](const LayerType& a, const LayerType& b) { return a.name < b.name; });

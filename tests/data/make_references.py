@@ -83,13 +83,16 @@ def graph_batch():
 CONVS = {name: getattr(pyg, name) for name in (
     "GCNConv", "SAGEConv", "GINConv", "GINEConv", "GATConv", "GATv2Conv", "TransformerConv", "EdgeConv", "SGConv", "APPNP",
     "GraphConv", "LGConv", "SSGConv", "TAGConv", "ClusterGCNConv", "GCN2Conv", "ARMAConv", "ChebConv", "GatedGraphConv",
-    "CGConv", "ResGatedGraphConv", "GENConv", "GMMConv", "NNConv")}
+    "CGConv", "ResGatedGraphConv", "GENConv", "GMMConv", "NNConv", "PNAConv", "FAConv", "SuperGATConv", "DirGNNConv")}
 # Convolutions that read features of edges without an argument edge_dim.
 FEATURED = ("GINEConv", "GMMConv", "NNConv")
 POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_mean_pool,
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
-         "MinAggregation": pyg.MinAggregation()}
+         "MinAggregation": pyg.MinAggregation(), "VarAggregation": pyg.VarAggregation(),
+         "StdAggregation": pyg.StdAggregation()}
+# In-degrees of a training set: what PNAConv's scalers divide by. Here its averages are drawn like all weights.
+DEGREES = [1, 5, 9, 4, 2]
 
 
 def plain_module(layer, width):
@@ -152,6 +155,13 @@ class Net(torch.nn.Module):
                 return CONVS[kind](**args), inputs[0]
             if kind == "GCN2Conv":
                 return pyg.GCN2Conv(args.pop("channels", inputs[0]), **args), inputs[0]
+            if kind == "FAConv":
+                return pyg.FAConv(args.pop("channels", inputs[0]), **args), inputs[0]
+            if kind == "PNAConv":
+                return pyg.PNAConv(inputs[0], deg=torch.tensor(DEGREES), **args), args["out_channels"]
+            if kind == "DirGNNConv":
+                conv, width = Net.make(args.pop("conv")[0], inputs)
+                return pyg.DirGNNConv(conv, **args), width
             if kind == "GatedGraphConv":
                 return pyg.GatedGraphConv(**args), args["out_channels"]
             if kind == "CGConv":
@@ -173,6 +183,10 @@ class Net(torch.nn.Module):
             if "nn" in args:
                 nn, out = sequential(args["nn"], inputs[0])
             return pyg.AttentionalAggregation(gate, nn), out
+        if kind == "MultiAggregation":
+            parts = [Net.make(part, inputs) for part in args["aggrs"]]
+            modules = [module or POOLS[part["type"]] for part, (module, _) in zip(args["aggrs"], parts)]
+            return pyg.MultiAggregation(modules), sum(width for _, width in parts)
         if kind == "SoftmaxAggregation":
             return pyg.SoftmaxAggregation(**args), inputs[0]
         if kind in ("Add", "Mul", "Scale", "Normalize") or kind in POOLS:
@@ -568,6 +582,34 @@ NODE_MODELS = {
                 conv("NNConv", out_channels=6, nn=[linear(8 * 6, in_channels=EDGE_FEATURES)], aggr="mean", root_weight=False),
                 conv("NNConv", out_channels=5, aggr="max", bias=False,
                      nn=[linear(9, in_channels=EDGE_FEATURES, bias=False), inner("BatchNorm1d"), inner("Tanh"), linear(7), inner("ELU"), linear(6 * 5, bias=False)])),
+    "pna": chain(conv("PNAConv", out_channels=8, aggregators=["mean", "min", "max", "std"],
+                      scalers=["identity", "amplification", "attenuation"]), RELU,
+                 conv("PNAConv", out_channels=5, aggregators=["sum", "var"], scalers=["linear", "inverse_linear"], train_norm=True)),
+    "pna-edge": chain(conv("PNAConv", out_channels=9, aggregators=["mean", "max", "std"], scalers=["attenuation", "identity"],
+                           edge_dim=EDGE_FEATURES, towers=3, pre_layers=2, post_layers=2, divide_input=True, act="tanh"), RELU,
+                      conv("PNAConv", out_channels=6, aggregators=["min", "add"], scalers=["amplification"], edge_dim=EDGE_FEATURES, towers=2)),
+    "pna-towers": chain(conv("PNAConv", out_channels=20, aggregators=["max"], scalers=["identity"], towers=4, divide_input=True,
+                             pre_layers=3, act="leaky_relu", act_kwargs={"negative_slope": 0.3}), RELU,
+                        conv("PNAConv", out_channels=6, aggregators=["mean", "var"], scalers=["identity", "linear"], towers=3,
+                             pre_layers=2, post_layers=3)),
+    "fa": chain(("Linear", {"out_channels": 8}), conv_of(["a", "a"], "FAConv", eps=0.3, cached=True, dropout=0.4), RELU,
+                conv_of(["c", "a"], "FAConv", channels=8, add_self_loops=False), ("Linear", {"out_channels": 5})),
+    "fa-weights": chain(("Linear", {"out_channels": 20}), conv_of(["a", "a"], "FAConv", True, eps=0.0, normalize=False), RELU,
+                        conv_of(["c", "a"], "FAConv", True, eps=-0.6, normalize=False)),
+    "supergat": chain(conv("SuperGATConv", out_channels=4, heads=3, dropout=0.3), ELU,
+                      conv("SuperGATConv", out_channels=5, heads=2, concat=False, negative_slope=0.1, add_self_loops=False, bias=False)),
+    "supergat-sd": chain(conv("SuperGATConv", out_channels=18, heads=2, attention_type="SD", edge_sample_ratio=0.8), ELU,
+                         conv("SuperGATConv", out_channels=5, attention_type="SD", is_undirected=True)),
+    "dir-sage": chain(conv("DirGNNConv", conv=[inner("SAGEConv", out_channels=8, aggr="max", normalize=True)], alpha=0.3), RELU,
+                      conv("DirGNNConv", conv=[inner("GCNConv", out_channels=6)]), RELU,
+                      conv("DirGNNConv", conv=[inner("GraphConv", out_channels=5, aggr="mean")], root_weight=False, alpha=1.0)),
+    "dir-gat": chain(conv("DirGNNConv", conv=[inner("GATConv", out_channels=8)]), ELU,
+                     conv("DirGNNConv", conv=[inner("GATv2Conv", out_channels=4, heads=2)], root_weight=False, alpha=0.0), ELU,
+                     conv("DirGNNConv", conv=[inner("TransformerConv", out_channels=6, beta=True)], alpha=-0.4)),
+    "dir-others": chain(conv("DirGNNConv", conv=[inner("ChebConv", out_channels=8, K=3)]), RELU,
+                        conv("DirGNNConv", conv=[inner("GINConv", nn=MLP)], root_weight=False), RELU,
+                        conv("DirGNNConv", conv=[inner("EdgeConv", nn=[linear(7), inner("ReLU"), linear(6)])], root_weight=False),
+                        conv("DirGNNConv", conv=[inner("ResGatedGraphConv", out_channels=5)], alpha=0.7)),
     "ready-gat-edge": ready("GAT", heads=2, edge_dim=EDGE_FEATURES, fill_value="mean"),
     "ready-gat-v2-edge": ready("GAT", v2=True, heads=2, edge_dim=EDGE_FEATURES, fill_value=0.25),
     "ready-edgecnn": ready("EdgeCNN", aggr="mean", norm="batch_norm", jk="cat"),
@@ -598,6 +640,16 @@ GRAPH_MODELS["pool-softmax"] = chain(
     ("SoftmaxAggregation", {"learn": True, "channels": 8}, {"inputs": ["a"]}),
     ("SoftmaxAggregation", {"learn": True}, {"inputs": ["a"]}), ("Concat", {}, {"inputs": ["one", "c", "d"]}),
     ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-several"] = chain(
+    conv("SAGEConv", out_channels=8),
+    ("MultiAggregation", {"aggrs": [inner("MeanAggregation"), inner("StdAggregation"), inner("SoftmaxAggregation", learn=True), inner("MaxAggregation"),
+                                    inner("VarAggregation", semi_grad=True)]}),
+    ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-directed"] = chain(
+    conv("DirGNNConv", conv=[inner("SAGEConv", out_channels=12)]), RELU, ("MessagePassing", message_functions.MESSAGES["outdegrees"][0], {"name": "outdegrees"}),
+    conv("PNAConv", out_channels=8, aggregators=["mean", "std"], scalers=["identity", "attenuation"], edge_dim=EDGE_FEATURES, towers=2), RELU,
+    conv("SuperGATConv", out_channels=3, heads=2), conv_of(["d", "d"], "FAConv"), ("global_mean_pool",), ("Linear", {"out_channels": 3}),
+    task="graph")
 GRAPH_MODELS["pool-gine"] = chain(
     conv("GINEConv", nn=MLP, edge_dim=EDGE_FEATURES), RELU, conv("GATv2Conv", out_channels=4, heads=2, edge_dim=EDGE_FEATURES),
     ELU, conv("TransformerConv", out_channels=6, edge_dim=EDGE_FEATURES), ("global_mean_pool",), ("Linear", {"out_channels": 3}),

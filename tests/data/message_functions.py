@@ -159,6 +159,24 @@ class Interaction(Messages):
         return self.edge2(torch.relu(self.edge1(torch.cat([x_i, x_j, edge_attr], -1))))
 
 
+class OutDegrees(Messages):
+    """A random walk's share of each source, and numbers of out-edges at both ends and of the node."""
+
+    def __init__(self):
+        super().__init__(aggr="add")
+        self.lin = nn.Linear(12, H)
+
+    def forward(self, x, edge_index, data):
+        self.out = degree(edge_index[0], x.shape[0], dtype=x.dtype)[:, None]
+        return super().forward(x, edge_index, data)
+
+    def message(self, x_j, edge_index_i, edge_index_j):
+        return self.lin(x_j) * torch.sqrt(self.out[edge_index_i] + 1) / self.out[edge_index_j].clamp(min=1)
+
+    def finish(self, x, aggregated, edge_index):
+        return aggregated * torch.log(self.out + 1)
+
+
 class OfLibrary(nn.Module):
     """A convolution of PyTorch Geometric, called with what it takes of an edge."""
 
@@ -270,6 +288,84 @@ MESSAGES = {
     }, {}, PointNet, 5),
     "interaction": (INTERACTION, {}, lambda: Interaction("add"), 7),
     "interaction-mean": ({**INTERACTION, "aggr": "mean"}, {}, lambda: Interaction("mean"), 7),
+    "outdegrees": ({
+        "message": "linear(x_j, lin) * sqrt(out_degree_i + 1) / max(out_degree_j, 1)",
+        "update": "aggr * log(out_degree + 1)",
+    }, {}, OutDegrees, H),
+    "agnn": ({
+        "self_loops": "replace",
+        "message": "x_j",
+        "score": ["to = x_i * rsqrt(max(sum(square(x_i)), 1e-24)); from = x_j * rsqrt(max(sum(square(x_j)), 1e-24));",
+                  "conv.beta * dot(to, from)"],
+        "aggr": "softmax",
+    }, {}, lambda: OfLibrary(pyg.AGNNConv()), 12),
+    "feast": ({
+        "self_loops": "replace",
+        "message": ["q = exp(linear(x_j - x_i, conv.u) + conv.c);",
+                    "h = linear(x_j, conv.lin) * repeat(q / sum(q), 5);",
+                    "h[0:5] + h[5:10] + h[10:15]"],
+        "aggr": "mean",
+        "update": "aggr + conv.bias",
+    }, {}, lambda: OfLibrary(pyg.FeaStConv(12, 5, heads=3)), 5),
+    "simple": ({
+        "message": "edge_weight * x_j",
+        "aggr": "mean",
+        "update": "cat(x, aggr)",
+    }, {"edge_weight": True}, lambda: OfLibrary(pyg.SimpleConv(aggr="mean", combine_root="cat"), "edge_weight"), 24),
+    "wlcontinuous": ({
+        "message": "cat(edge_weight * x_j, edge_weight)",
+        "update": "0.5 * (x + aggr[0:12] / max(aggr[12:13], 1e-12))",
+    }, {"edge_weight": True}, lambda: OfLibrary(pyg.WLConvContinuous(), "edge_weight"), 12),
+    "general": ({
+        "edge_dim": EDGES,
+        "message": ["m = linear(x_j, conv.lin_msg) + linear(x_i, conv.lin_msg_i) + linear(edge_attr, conv.lin_edge);",
+                    "m"],
+        "score": "leaky_relu(dot(m, conv.att_msg, 3), 0.2)",
+        "aggr": "softmax",
+        "update": ["out = (aggr[0:5] + aggr[5:10] + aggr[10:15]) / 3 + linear(x, conv.lin_self);",
+                   "out * rsqrt(max(sum(square(out)), 1e-24))"],
+    }, {}, lambda: OfLibrary(pyg.GeneralConv(12, 5, in_edge_channels=EDGES, directed_msg=False, heads=3, attention=True,
+                                             l2_normalize=True), "edge_attr"), 5),
+    "eg": ({
+        "message": "linear(x_j, conv.bases_lin)",
+        "aggr": ["sum", "max", "var"],
+        "update": ["w = linear(x, conv.comb_lin);",
+                   "cat(" + ", ".join(" + ".join(f"w[{6 * head + k}:{6 * head + k + 1}] * aggr[{4 * k}:{4 * k + 4}]"
+                                                 for k in range(6)) for head in range(2)) + ") + conv.bias"],
+    }, {}, lambda: OfLibrary(pyg.EGConv(12, 8, aggregators=["sum", "max", "var"], num_heads=2, num_bases=2,
+                                        add_self_loops=False)), 8),
+    "eg-symnorm": ({
+        "self_loops": "add_remaining", "normalize": True,
+        "message": "edge_weight * linear(x_j, conv.bases_lin)",
+        "update": ["w = linear(x, conv.comb_lin);",
+                   "cat(w[0:1] * aggr[0:3] + w[1:2] * aggr[3:6], w[2:3] * aggr[0:3] + w[3:4] * aggr[3:6]) + conv.bias"],
+    }, {}, lambda: OfLibrary(pyg.EGConv(12, 6, num_heads=2, num_bases=2)), 6),
+    "film": ({
+        "message": ["f = linear(x_i, conv.films.0);",
+                    "relu(f[7:14] * linear(x_j, conv.lins.0) + f[0:7])"],
+        "aggr": "mean",
+        "update": ["s = linear(x, conv.film_skip);",
+                   "relu(s[7:14] * linear(x, conv.lin_skip) + s[0:7]) + aggr"],
+    }, {}, lambda: OfLibrary(pyg.FiLMConv(12, 7)), 7),
+    "pointnetconv": ({
+        "self_loops": "replace",
+        "message": "linear(relu(linear(cat(x_j, x1_j - x1_i), conv.local_nn.0)), conv.local_nn.2)",
+        "aggr": "max",
+        "update": "linear(aggr, conv.global_nn.0)",
+    }, {"inputs": ["first", "x"]}, lambda: OfLibrary(pyg.PointNetConv(mlp(24, 9, 8), mlp(8, 6)), inputs=2), 6),
+    "pointtransformer": ({
+        "self_loops": "replace",
+        "message": ["delta = linear(relu(linear(x1_i - x1_j, conv.pos_nn.0)), conv.pos_nn.2);",
+                    "linear(x_j, conv.lin) + delta"],
+        "score": "linear(linear(x_i, conv.lin_dst) - linear(x_j, conv.lin_src) + delta, conv.attn_nn)",
+        "aggr": "softmax",
+    }, {"inputs": ["first", "x"]}, lambda: OfLibrary(pyg.PointTransformerConv(12, 7, mlp(12, 9, 7), nn.Linear(7, 7)), inputs=2), 7),
+    "pointgnn": ({
+        "message": ["e = cat(x1_j - x1_i + linear(x_i, conv.mlp_h.0), x_j);",
+                    "linear(relu(linear(e, conv.mlp_f.0)), conv.mlp_f.2)"],
+        "aggr": "max",
+        "update": "x + linear(aggr, conv.mlp_g.0)",
+    }, {"inputs": ["first", "x"]}, lambda: OfLibrary(pyg.PointGNNConv(mlp(12, 12), mlp(24, 10, 9), mlp(9, 12)), inputs=2), 12),
     "headscores": ({
         "edge_dim": EDGES,
         "message": "linear(x_j, value)",

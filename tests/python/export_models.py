@@ -441,6 +441,86 @@ class GraphAttention(nn.Module):
         return self.lin(torch.cat([self.by_mlp(x, batch), self.by_layer(x, index=batch), self.fixed(x, batch), self.learnt(x, batch)], dim=-1))
 
 
+class Directed(nn.Module):
+    """Convolutions over in-edges and out-edges, with roots and loops of the wrapped ones that have no effect."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.sage, self.gcn = pyg.DirGNNConv(SAGEConv(features, 16), alpha=0.3), pyg.DirGNNConv(GCNConv(16, 12, cached=True))
+        self.gat = pyg.DirGNNConv(GATConv(12, 8), root_weight=False)
+        self.attention = pyg.DirGNNConv(pyg.TransformerConv(8, classes, beta=True))
+
+    def forward(self, x, edge_index):
+        x = self.gcn(self.sage(x, edge_index).relu(), edge_index).relu()
+        return self.attention(F.elu(self.gat(x, edge_index)), edge_index)
+
+
+class Frequencies(nn.Module):
+    """SuperGATConv in both kinds, and FAConv, which mixes the first rows in."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.mixed, self.scaled = pyg.SuperGATConv(features, 8, heads=2, dropout=0.5), pyg.SuperGATConv(16, 12, heads=3, concat=False, attention_type="SD")
+        self.frequencies = nn.ModuleList([pyg.FAConv(12, eps=0.2, cached=True), pyg.FAConv(12, add_self_loops=False)])
+        self.out = nn.Linear(12, classes)
+
+    def forward(self, x, edge_index):
+        x = x_0 = self.scaled(F.elu(self.mixed(x, edge_index)), edge_index)
+        for conv in self.frequencies:
+            x = conv(x, x_0, edge_index)
+        return self.out(x)
+
+
+class DeepBlocks(nn.Module):
+    """DeepGCNLayer in all kinds of blocks."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.first = nn.Linear(features, 8)
+        self.blocks = nn.ModuleList([
+            pyg.DeepGCNLayer(pyg.GENConv(8, 8), pyg.BatchNorm(8), nn.ReLU(inplace=True), block="res+", dropout=0.1, ckpt_grad=True),
+            pyg.DeepGCNLayer(SAGEConv(8, 8), pyg.LayerNorm(8, mode="node"), nn.ReLU(), block="res"),
+            pyg.DeepGCNLayer(GCNConv(8, 8), nn.BatchNorm1d(8), nn.ELU(), block="dense", dropout=0.2),
+            pyg.DeepGCNLayer(GCNConv(16, 8), None, nn.ReLU(), block="plain")])
+        self.out = nn.Linear(8, classes)
+
+    def forward(self, x, edge_index):
+        x = self.first(x)
+        for block in self.blocks:
+            x = block(x, edge_index)
+        return self.out(x)
+
+
+class DegreeScaled(nn.Module):
+    """PNAConv with towers and features of edges, and without."""
+
+    def __init__(self, features, classes, edge_features):
+        super().__init__()
+        deg = torch.tensor([2, 9, 30, 11, 4])
+        self.first = pyg.PNAConv(features, 12, ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"], deg, edge_dim=edge_features,
+                                 towers=4, pre_layers=2, post_layers=2, act=nn.LeakyReLU(0.2))
+        self.second = pyg.PNAConv(12, 8, ["sum", "var"], ["linear", "inverse_linear"], deg, towers=2, divide_input=True, train_norm=True)
+        self.ready = pyg.PNA(8, 8, 2, classes, aggregators=["mean", "max"], scalers=["identity", "attenuation"], deg=deg, edge_dim=edge_features)
+
+    def forward(self, x, edge_index, edge_attr):
+        x = self.second(self.first(x, edge_index, edge_attr).relu(), edge_index).relu()
+        return self.ready(x, edge_index, edge_attr=edge_attr)
+
+
+class SeveralReadouts(nn.Module):
+    """Readouts side by side, with and without weights."""
+
+    def __init__(self, features, classes):
+        super().__init__()
+        self.conv = GCNConv(features, 8)
+        self.several = pyg.aggr.MultiAggregation(["mean", "std", pyg.aggr.SoftmaxAggregation(learn=True), pyg.aggr.AttentionalAggregation(nn.Linear(8, 1))])
+        self.spread, self.lin = pyg.aggr.VarAggregation(), nn.Linear(40, classes)
+
+    def forward(self, x, edge_index, batch):
+        x = self.conv(x, edge_index).relu()
+        return self.lin(torch.cat([self.several(x, batch), self.spread(x, batch)], dim=-1))
+
+
 class Unsupported(nn.Module):
     """Five things that the server has no layer for."""
 
@@ -468,4 +548,4 @@ class Deciding(nn.Module):
 
 
 NODE_MODELS = [PlainSAGE, TwoHeadedGAT, ArxivGCN, Residual, Jumping, Concatenating, Appnp, GINWithSkip, Transformer, Shared, Propagating,
-               Initial, Gated, JumpingLstm]
+               Initial, Gated, JumpingLstm, Directed, Frequencies, DeepBlocks]

@@ -96,7 +96,8 @@ class ExportTest(unittest.TestCase):
         self.client.upload_graph("messages", data)
         double = data.edge_attr.double()
         self.check(models.EdgeMessages(FEATURES, CLASSES, 5), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
-        self.check(models.OwnMessagesNet(FEATURES, CLASSES), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
+        for make in (models.OwnMessagesNet, lambda *widths: models.DegreeScaled(*widths, 5)):
+            self.check(make(FEATURES, CLASSES), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
         with self.assertRaises(ExportError) as raised:
             vicinal.export(models.UnsupportedMessages(FEATURES, CLASSES, 5), data)
         for told in ("a power mean of another power", "separate_gaussians=True", "a bipartite layer"):
@@ -130,6 +131,17 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(served.links.tolist(), ends.t().tolist())
         torch.testing.assert_close(torch.from_numpy(served.scores.copy()), wanted, rtol=1e-4, atol=1e-4)
 
+    def test_lightgcn(self):
+        module = pyg.LightGCN(150, 16, 3, alpha=torch.tensor([0.1, 0.2, 0.3, 0.4]))
+        exported = vicinal.export(module, Data(edge_index=self.data.edge_index, num_nodes=150))
+        self.assertIn("embedding.weight is the graph's x", exported.notes[-1])
+        self.client.upload_graph("table", Data(x=module.embedding.weight.detach(), edge_index=self.data.edge_index))
+        self.client.upload_model("light", exported, replace=True)
+        with torch.no_grad():
+            wanted = module.double()(self.data.edge_index, self.data.edge_index)
+        served = self.client.predict_links("table", "light", *self.data.edge_index)
+        torch.testing.assert_close(torch.from_numpy(served.scores.copy()).double(), wanted, rtol=1e-5, atol=1e-6)
+
     def test_a_module_that_encodes(self):
         module = models.Encoding(FEATURES, CLASSES)
         module.forward = module.encode
@@ -159,7 +171,7 @@ class ExportTest(unittest.TestCase):
 
     def test_graph_models(self):
         batch = Batch.from_data_list([make_data(10 + i, 40, i) for i in range(6)])
-        for make in (models.GraphGIN, models.GraphAttention):
+        for make in (models.GraphGIN, models.GraphAttention, models.SeveralReadouts):
             with self.subTest(make.__name__):
                 module = randomize(make(FEATURES, CLASSES))
                 self.client.upload_model("pool", vicinal.export(module, batch), replace=True)

@@ -29,6 +29,7 @@ inline constexpr uint8_t kOfSource = 1, kOfTarget = 2, kOfEdge = 4;
 // Source and target matrices: the layer's inputs by number, then these.
 inline constexpr int32_t kDegreeMatrix = 1 << 20;     // [1]: number of in-edges
 inline constexpr int32_t kAggregateMatrix = 1 << 21;  // of an update: what the messages were reduced to
+inline constexpr int32_t kOutDegreeMatrix = 1 << 22;  // [1]: number of out-edges
 
 class Expressions {
  public:

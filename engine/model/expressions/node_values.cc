@@ -54,6 +54,7 @@ StatusOr<ValueId> NodeValues::Make(int32_t value) {
   const EdgeValue v = made_[value];
   if (v.op == EdgeOp::kTarget) {
     if (v.index == kDegreeMatrix) return Degree(Reduce::kSum);
+    if (v.index == kOutDegreeMatrix) return Degree(Reduce::kSum, /*out=*/true);
     if (v.index == kAggregateMatrix) return aggregate_;
     return context_.inputs[v.index];
   }
@@ -240,8 +241,8 @@ StatusOr<ValueId> NodeValues::Product(const WeightRef& weight, const WeightRef& 
   return sum;
 }
 
-ValueId NodeValues::Degree(Reduce reduce) {
-  if (const auto known = degrees_.find(reduce); known != degrees_.end()) return known->second;
+ValueId NodeValues::Degree(Reduce reduce, bool out) {
+  if (const auto known = degrees_.find({reduce, out}); known != degrees_.end()) return known->second;
   EdgeProgram one;
   one.over_edges = false;
   one.values.resize(1);
@@ -253,8 +254,9 @@ ValueId NodeValues::Degree(Reduce reduce) {
   const ValueId ones = context_.steps.Emit(std::move(step), {context_.input()}, 1);
   PropagateStep count;
   count.adjacency = adjacency_;
+  count.adjacency.transposed = out;
   count.reduce = reduce;
-  return degrees_[reduce] = context_.steps.Emit(count, {ones}, 1);
+  return degrees_[{reduce, out}] = context_.steps.Emit(count, {ones}, 1);
 }
 
 }  // namespace vicinal::internal

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -47,8 +48,8 @@ class NodeValues {
   void Split(int32_t argument, bool sums, int64_t column, double scale, std::vector<ProductTerm>* terms) const;
   // The product of `terms`, all of them values of nodes, plus `bias`, which may be null.
   StatusOr<ValueId> Product(const WeightRef& weight, const WeightRef& bias, const std::vector<ProductTerm>& terms);
-  // The number of in-edges [N, 1] or, as kMax, 1 where there are any.
-  ValueId Degree(Reduce reduce);
+  // The number of in-edges [N, 1] or, as kMax, 1 where there are any; `out`: of out-edges.
+  ValueId Degree(Reduce reduce, bool out = false);
   // What aggregates are, once they are known.
   void SetAggregate(ValueId value) { aggregate_ = value; }
   // x + y, of one width.
@@ -71,7 +72,7 @@ class NodeValues {
   AdjacencySpec adjacency_;
   Expressions& made_;
   std::map<int32_t, ValueId> known_;
-  std::map<Reduce, ValueId> degrees_;
+  std::map<std::pair<Reduce, bool>, ValueId> degrees_;
   ValueId aggregate_ = -1;
 };
 

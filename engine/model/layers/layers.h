@@ -34,6 +34,10 @@ LayerType ResGatedGraphConv();
 LayerType GenConv();
 LayerType GmmConv();
 LayerType NnConv();
+LayerType PnaConv();
+LayerType FaConv();
+LayerType SuperGatConv();
+LayerType DirGnnConv();
 LayerType LinearLayer();
 LayerType BatchNormLayer();    // torch_geometric.nn.BatchNorm: tensors under "module."
 LayerType BatchNorm1dLayer();  // torch.nn.BatchNorm1d
@@ -62,6 +66,9 @@ LayerType MaxAggregation();
 LayerType MinAggregation();
 LayerType AttentionalAggregation();
 LayerType SoftmaxAggregation();
+LayerType VarAggregation();
+LayerType StdAggregation();
+LayerType MultiAggregation();
 
 }  // namespace vicinal::internal
 

@@ -108,6 +108,8 @@ StatusOr<ExpressionScope> EdgeScope(const LayerContext& context, const MessageDe
   }
   VICINAL_RETURN_IF_ERROR(add("degree_j", EdgeOp::kSource, kDegreeMatrix, 1));
   VICINAL_RETURN_IF_ERROR(add("degree_i", EdgeOp::kTarget, kDegreeMatrix, 1));
+  VICINAL_RETURN_IF_ERROR(add("out_degree_j", EdgeOp::kSource, kOutDegreeMatrix, 1));
+  VICINAL_RETURN_IF_ERROR(add("out_degree_i", EdgeOp::kTarget, kOutDegreeMatrix, 1));
   if (declaration.edge_width > 0) {
     VICINAL_RETURN_IF_ERROR(add("edge_attr", EdgeOp::kFeatures, -1, declaration.edge_width));
   }
@@ -124,6 +126,7 @@ StatusOr<ExpressionScope> NodeScope(const LayerContext& context, int64_t aggrega
                                                              context.steps.width(context.inputs[i])));
   }
   VICINAL_ASSIGN_OR_RETURN(scope["degree"], made->Leaf(EdgeOp::kTarget, kDegreeMatrix, 1));
+  VICINAL_ASSIGN_OR_RETURN(scope["out_degree"], made->Leaf(EdgeOp::kTarget, kOutDegreeMatrix, 1));
   VICINAL_ASSIGN_OR_RETURN(scope["aggr"], made->Leaf(EdgeOp::kTarget, kAggregateMatrix, aggregate));
   return scope;
 }

@@ -183,7 +183,7 @@ TEST(LoadModelTest, RefusesBadLayers) {
 }
 
 TEST(LoadModelTest, RefusesLayersItDoesNotHaveByName) {
-  for (const char* type : {"PNAConv", "SplineConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
+  for (const char* type : {"SplineConv", "DynamicEdgeConv", "MultiheadAttention", "MeanSubtractionNorm"}) {
     ExpectBadLayers(std::string(R"({"name": "conv1", "type": ")") + type + R"("})", "layers[0].type",
                     std::string("'") + type + "' is not supported");
   }
@@ -311,8 +311,12 @@ TEST(LoadDecoderTest, SaysWhatIsWrong) {
   refused(R"({"type": "dot", "kind": 1})", "BAD_ARCHITECTURE", "decoder.kind", "not known");
   refused(R"({"type": "dot", "output": "conv9"})", "BAD_ARCHITECTURE", "decoder.output", "'conv9'");
   refused(R"({"type": "dot", "args": {"scale": 2}})", "BAD_ARCHITECTURE", "decoder.args.scale", "scale");
+  refused(R"({"type": "DistMult"})", "BAD_ARCHITECTURE", "decoder.type", "did you mean 'distmult'?");
   refused(R"({"type": "distmult", "args": {"num_relations": 0}})", "BAD_ARCHITECTURE", "decoder.args.num_relations",
           "0");
+  ExpectRefused(WithDecoder(R"({"type": "distmult"})"), GcnWeights().AddRamp("decoder.rel_emb", {3, 4}).Build(),
+                "BAD_ARCHITECTURE", "decoder.args.num_relations",
+                "is 1, but tensor 'decoder.rel_emb' [3, 4] has 3 relations; set num_relations to that");
   refused(R"({"type": "distmult"})", "TENSOR_MISSING", "decoder.weight", "decoder.weight");
   refused(R"({"type": "mlp", "args": {"nn": [{"type": "ReLU"}]}})", "UNSUPPORTED_ARGUMENT", "decoder.args.nn[0]",
           "ReLU");

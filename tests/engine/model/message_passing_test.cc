@@ -178,8 +178,24 @@ TEST(MessagePassingTest, RefusesFormsWithTheirPlace) {
 }
 
 TEST(MessagePassingTest, RefusesNamesWithTheirPlace) {
-  ExpectRefusedAt("x_j * y", "line 1, column 7",
-                  "unknown name 'y'; it is neither one of degree_i, degree_j, x_i, x_j nor");
+  ExpectRefusedAt(
+      "x_j * y", "line 1, column 7",
+      "unknown name 'y'; it is neither one of degree_i, degree_j, out_degree_i, out_degree_j, x_i, x_j nor");
+  // What other languages have.
+  ExpectRefusedAt("x_j ** 2", "line 1, column 5", "** is no operator; write square(a) for a ** 2");
+  ExpectRefusedAt("x_j ^ 2", "line 1, column 5",
+                  "found '^', but the expression is complete here; write square(a) for a ** 2");
+  ExpectRefusedAt("x_j @ W", "line 1, column 5", "found '@', but the expression is complete here; write linear(a, W)");
+  ExpectRefusedAt("torch.relu(x_j)", "line 1, column 1",
+                  "unknown function 'torch.relu'; functions stand before their arguments: write relu(a)");
+  ExpectRefusedAt("x_j.relu()", "line 1, column 1",
+                  "unknown function 'x_j.relu'; functions stand before their arguments: write relu(a)");
+  ExpectRefusedAt("x", "line 1, column 1",
+                  "unknown name 'x'; an edge has two ends: write x_j for its source's, x_i for its target's");
+  ExpectRefusedAt("x_j * degree", "line 1, column 7", "unknown name 'degree'; an edge has two ends: write degree_j");
+  ExpectRefusedAt("x_j + aggr", "line 1, column 7", "unknown name 'aggr'; the reduced messages are known in update");
+  ExpectRefused(Message("x_j", R"(, "update": "aggr + x_i")"), "BAD_ARCHITECTURE", "layers[0].args.update",
+                "an update is of one node: write x");
   ExpectRefusedAt("sin(x_j)", "line 1, column 1", "unknown function 'sin'; there are relu");
   ExpectRefusedAt("x_j * edge_attr", "line 1, column 7", "edge_attr has no width; set the argument edge_dim");
   ExpectRefusedAt("x_j * edge_weight", "line 1, column 7", "edges have no weights here");

@@ -5,6 +5,7 @@ forward, lower its calls to layers, run the traced calls for reference answers, 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any, Optional
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch.fx
 
 from vicinal.errors import InputError
 from vicinal.exporting._given import given_inputs
-from vicinal.exporting._link_predictors import whole_model_problem
+from vicinal.exporting._link_predictors import embeddings_of, whole_model_problem
 from vicinal.exporting._lower import Lowering
 from vicinal.exporting._result import Exported, ExportError, Problem, as_text, safetensors
 from vicinal.exporting._trace import Wrapper, trace
@@ -38,6 +39,8 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     module = _unwrapped(module)
     if (problem := whole_model_problem(module)) is not None:
         raise ExportError([problem])
+    if (encoder := embeddings_of(module)) is not None:
+        return _embeddings(module, encoder, data, x, edge_weight)
     inputs, graph = given_inputs(data, x, edge_weight)
     module = _copied(module)
     wrapper = Wrapper(module, tuple(inputs))
@@ -57,6 +60,13 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     return Exported(architecture, weights, reference, (*lowering.notes, *_unused(module, lowering)))
 
 
+def _embeddings(module: Any, encoder: torch.nn.Module, data: Any, x: Any, edge_weight: Any) -> Exported:
+    """LightGCN as its encoder, with the decoder that its forward has. Its table is the graph's features."""
+    exported = export(encoder, data, x=module.embedding.weight.detach() if x is None else x, edge_weight=edge_weight)
+    note = "the table embedding.weight is the graph's x, to be uploaded with it; scores of links are dot products"
+    return replace(exported.with_decoder({"type": "dot"}, {}), notes=(*exported.notes, note))
+
+
 def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
     """The module itself, without torch.compile and wrappers that spread training over devices."""
     if isinstance(module, torch.jit.ScriptModule):
@@ -69,7 +79,7 @@ def _unwrapped(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _copied(module: torch.nn.Module) -> torch.nn.Module:
-    """In evaluation mode on the CPU, and without what `cached=True` keeps of the graph of training."""
+    """In evaluation mode on the CPU, and without what is of training: its graph, which `cached=True` keeps, and checkpoints."""
     lazy = [name for name, value in module.named_parameters() if isinstance(value, torch.nn.parameter.UninitializedParameter)]
     if lazy:
         raise InputError(f"the module has no weights yet ({lazy[0]}): its widths are known after the first call")
@@ -78,6 +88,8 @@ def _copied(module: torch.nn.Module) -> torch.nn.Module:
         for name in ("_cached_edge_index", "_cached_adj_t", "_cached_x", "_cached_h"):
             if getattr(layer, name, None) is not None:
                 setattr(layer, name, None)
+        if getattr(layer, "ckpt_grad", False):  # of DeepGCNLayer: memory of training
+            layer.ckpt_grad = False
     return copied
 
 

@@ -34,6 +34,10 @@ READ: dict[str, str] = {
     "GENConv": "in_channels out_channels aggr t learn_t p learn_p msg_norm learn_msg_scale norm num_layers expansion eps bias edge_dim",
     "GMMConv": "in_channels out_channels dim kernel_size separate_gaussians aggr root_weight bias",
     "NNConv": "in_channels out_channels nn aggr root_weight bias",
+    "PNAConv": "in_channels out_channels aggregators scalers deg edge_dim towers pre_layers post_layers divide_input act act_kwargs",
+    "FAConv": "channels eps add_self_loops normalize",
+    "SuperGATConv": "in_channels out_channels heads concat negative_slope add_self_loops bias attention_type",
+    "DirGNNConv": "conv alpha root_weight",
     "ARMAConv": "in_channels out_channels num_stacks num_layers shared_weights act bias",
     "BatchNorm": "in_channels eps affine track_running_stats",
     "LayerNorm": "in_channels eps affine mode",
@@ -44,6 +48,7 @@ READ: dict[str, str] = {
     "DiffGroupNorm": "in_channels groups lamda eps affine track_running_stats",
     "JumpingKnowledge": "mode channels num_layers",
     "SumAggregation": "", "MeanAggregation": "", "MaxAggregation": "", "MinAggregation": "",
+    "VarAggregation": "", "StdAggregation": "", "MultiAggregation": "aggrs aggrs_kwargs mode mode_kwargs",
     "SoftmaxAggregation": "t learn channels",
     "AttentionalAggregation": "gate_nn nn",
     "Linear": "in_channels out_channels bias",
@@ -51,7 +56,8 @@ READ: dict[str, str] = {
 }
 WITHOUT_EFFECT: dict[str, str] = {
     "GCNConv": "cached", "SGConv": "cached", "APPNP": "cached dropout", "SSGConv": "cached", "GCN2Conv": "cached", "ARMAConv": "dropout",
-    "GATConv": "dropout", "GATv2Conv": "dropout", "TransformerConv": "dropout", "BatchNorm": "momentum allow_single_element device",
+    "PNAConv": "train_norm", "FAConv": "dropout cached", "SuperGATConv": "dropout neg_sample_ratio edge_sample_ratio is_undirected",
+    "VarAggregation": "semi_grad", "StdAggregation": "semi_grad", "GATConv": "dropout", "GATv2Conv": "dropout", "TransformerConv": "dropout", "BatchNorm": "momentum allow_single_element device",
     "LayerNorm": "device", "GraphNorm": "device", "InstanceNorm": "momentum device", "MessageNorm": "learn_scale device",
     "DiffGroupNorm": "momentum device", "SoftmaxAggregation": "semi_grad", "Linear": "weight_initializer bias_initializer", "MLP": "dropout",
 }

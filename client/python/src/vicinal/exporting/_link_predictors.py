@@ -52,3 +52,24 @@ def only_indexes(node: torch.fx.Node) -> bool:
     """edge_index[0], where it is used to take rows and for nothing else."""
     return node.target is operator.getitem and bool(node.users) and all(
         _index_of(user) is node or (user.args[0] is node and only_indexes(user)) for user in node.users)
+
+
+class Embeddings(torch.nn.Module):
+    """What LightGCN scores links by, of its table of embeddings as the features x: a weighted sum over its layers."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.convs, self.shares = model.convs, [float(share) for share in model.alpha]
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
+        out = x * self.shares[0]
+        for conv, share in zip(self.convs, self.shares[1:]):
+            x = conv(x, edge_index, edge_weight)
+            out = out + x * share
+        return out
+
+
+def embeddings_of(module: torch.nn.Module) -> Optional[Embeddings]:
+    """Of PyTorch Geometric's LightGCN; None of another module."""
+    kinds = [base.__name__ for base in type(module).__mro__ if base.__module__.startswith("torch_geometric.")]
+    return Embeddings(module) if "LightGCN" in kinds else None

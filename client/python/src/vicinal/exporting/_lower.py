@@ -33,7 +33,7 @@ _NEGATIONS = (operator.neg, torch.neg, "neg")
 _OVER_COLUMNS = {F.softmax: "Softmax", torch.softmax: "Softmax", "softmax": "Softmax", F.log_softmax: "LogSoftmax",
                  torch.log_softmax: "LogSoftmax", "log_softmax": "LogSoftmax", F.softmin: "Softmin", F.glu: "GLU"}
 # Layers of several inputs, by the names of their arguments.
-_PAIRS = {"GCN2Conv": ("x", "x_0"), "MessageNorm": ("x", "msg")}
+_PAIRS = {"GCN2Conv": ("x", "x_0"), "FAConv": ("x", "x_0"), "MessageNorm": ("x", "msg")}
 _CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
 _NOTHING = (F.dropout, torch.dropout, torch.clone, "clone", "contiguous", "detach", "float", "to", "double")
 _FINAL = {F.log_softmax: "log_softmax", torch.log_softmax: "log_softmax", F.softmax: "softmax", torch.softmax: "softmax",
@@ -314,7 +314,7 @@ class Lowering:
         return user.target in ("flatten", "mean", "squeeze", "view", "reshape", torch.flatten, torch.mean, torch.squeeze)
 
     def _ready_made(self, node: torch.fx.Node, model: Any, prefix: str) -> str:
-        """GCN, GraphSAGE, GIN, GAT and EdgeCNN, as their common forward calls their parts."""
+        """GCN, GraphSAGE, GIN, GAT, PNA and EdgeCNN, as their common forward calls their parts."""
         given = arguments_of(model, node)
         value, collected = self.input(given["x"]), []
         for i, conv in enumerate(model.convs):

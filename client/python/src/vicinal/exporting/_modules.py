@@ -16,7 +16,7 @@ from vicinal.exporting._own_messages import message_arguments, named_tensors
 from vicinal.exporting._result import Unsupported
 
 WEIGHTED = ("GCNConv", "GraphConv", "SGConv", "APPNP", "LGConv", "SSGConv", "TAGConv", "ChebConv", "GatedGraphConv", "GCN2Conv",
-            "ARMAConv")
+            "ARMAConv", "FAConv")
 
 
 @dataclass
@@ -35,7 +35,8 @@ def own_tensors(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 _SUMS = ("add", "sum", "mean", "max", "min")
 # Aggregations of those that do not only sum.
 _AGGREGATIONS = {"SAGEConv": (*_SUMS, "std", "var"), "GraphConv": _SUMS, "GINEConv": _SUMS, "EdgeConv": _SUMS, "GatedGraphConv": _SUMS,
-                 "CGConv": _SUMS, "ResGatedGraphConv": _SUMS, "GMMConv": _SUMS, "NNConv": _SUMS, "GENConv": ("softmax", "powermean", *_SUMS)}
+                 "CGConv": _SUMS, "ResGatedGraphConv": _SUMS, "GMMConv": _SUMS, "NNConv": _SUMS, "GENConv": ("softmax", "powermean", *_SUMS),
+                 "PNAConv": ("DegreeScalerAggregation()",)}
 
 
 def _edge_dim(conv: Any) -> dict[str, Any]:
@@ -158,7 +159,32 @@ def _cheb(conv: Any) -> dict[str, Any]:
     return {"out_channels": conv.out_channels, "K": len(conv.lins), "normalization": conv.normalization, "bias": conv.bias is not None}
 
 
+def _aggregator(module: Any) -> str:
+    """An aggregation of PNAConv, by the name that its constructor takes."""
+    name = type(module).__name__.removesuffix("Aggregation").lower()
+    if name not in ("sum", "mean", "max", "min", "var", "std"):
+        raise Unsupported(f"aggregators: {name}", "train with sum, mean, max, min, var and std")
+    return name
+
+
+def _pna(conv: Any) -> dict[str, Any]:
+    """The averages that `deg` gives are tensors."""
+    scaled = conv.aggr_module
+    parts = getattr(scaled.aggr, "aggrs", [scaled.aggr])
+    acts = [part for network in (conv.pre_nns[0], conv.post_nns[0]) for part in list(network)[1::2]]
+    return {**_edge_dim(conv), "out_channels": conv.out_channels, "aggregators": [_aggregator(part) for part in parts],
+            "scalers": list(scaled.scaler), "towers": conv.towers, "pre_layers": (len(conv.pre_nns[0]) + 1) // 2,
+            "post_layers": (len(conv.post_nns[0]) + 1) // 2, "divide_input": conv.divide_input, **(_act(acts[0]) if acts else {})}
+
+
+def _super_gat(conv: Any) -> dict[str, Any]:
+    return {"out_channels": conv.out_channels, "heads": conv.heads, "concat": conv.concat, "negative_slope": conv.negative_slope,
+            "add_self_loops": conv.add_self_loops, "bias": conv.bias is not None, "attention_type": conv.attention_type}
+
+
 _CONVOLUTIONS = {
+    "PNAConv": _pna, "SuperGATConv": _super_gat,
+    "FAConv": lambda c: {"eps": float(c.eps), "add_self_loops": c.add_self_loops, "normalize": c.normalize},
     "GCNConv": lambda c: {"out_channels": c.out_channels, "improved": c.improved, "add_self_loops": c.add_self_loops,
                           "normalize": c.normalize, "bias": c.bias is not None},
     "SAGEConv": lambda c: {"out_channels": c.out_channels, "aggr": c.aggr if isinstance(c.aggr, str) else list(c.aggr), "normalize": c.normalize,
@@ -235,7 +261,6 @@ EMBEDDING = "an embedding of node ids is a table of features: upload its weight 
 _SUGGESTIONS = {
     "Embedding": EMBEDDING,
     **dict.fromkeys(AUTOENCODERS, DECODER),
-    "DirGNNConv": "sums over out-edges have no counterpart: train on the graph with both directions of each edge",
 }
 
 
@@ -294,15 +319,35 @@ def _attentional(pool: Any) -> Layer:
                                             "nn": None if inner is None else nested(inner)}, tensors)
 
 
-# Layers of PyTorch Geometric that are no convolutions.
+def _directed(pair: Any) -> Layer:
+    """Two convolutions of one kind, over in-edges and over out-edges."""
+    sides = {"conv_in": pyg_layer(pair.conv_in), "conv_out": pyg_layer(pair.conv_out)}
+    tensors = {f"{name}.{tensor}": value for name, side in sides.items() for tensor, value in side.tensors.items()}
+    if pair.lin is not None:
+        tensors.update({f"lin.{tensor}": value for tensor, value in own_tensors(pair.lin).items()})
+    return Layer("DirGNNConv", {"conv": [_entry(Layer(sides["conv_in"].type, sides["conv_in"].args), "")], "alpha": float(pair.alpha),
+                                "root_weight": pair.lin is not None}, tensors)
+
+
+def _several_readouts(pool: Any) -> Layer:
+    if pool.mode != "cat":
+        raise Unsupported(f"MultiAggregation(mode={pool.mode!r})", "train with mode='cat'")
+    parts = [pyg_layer(part) for part in pool.aggrs]
+    return Layer("MultiAggregation", {"aggrs": [_entry(part, f"{i}.") for i, part in enumerate(parts)]},
+                 {f"aggrs.{i}.{name}": tensor for i, part in enumerate(parts) for name, tensor in part.tensors.items()})
+
+
+# Layers of PyTorch Geometric that are no convolutions, or are made of some.
 _OTHERS = {
     "BatchNorm": lambda m: Layer("BatchNorm", _batch_norm(m.module), own_tensors(m)),
     "LayerNorm": _layer_norm,
     "GraphNorm": lambda m: Layer("GraphNorm", {"eps": m.eps}, own_tensors(m)),
     "PairNorm": _pair_norm, "InstanceNorm": _instance_norm, "DiffGroupNorm": _group_norm,
     "MessageNorm": lambda m: Layer("MessageNorm", {}, own_tensors(m)),
+    "DirGNNConv": _directed, "MultiAggregation": _several_readouts,
     "JumpingKnowledge": _jumping, "SoftmaxAggregation": _softmax_readout, "AttentionalAggregation": _attentional,
-    **{kind: lambda m: Layer(type(m).__name__) for kind in ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation")},
+    **{kind: lambda m: Layer(type(m).__name__) for kind in ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation", "VarAggregation",
+                                                      "StdAggregation")},
 }
 
 

@@ -19,6 +19,7 @@ from vicinal.exporting._link_predictors import DECODER, LINKS
 from vicinal.exporting._modules import is_own_messages, is_pyg
 from vicinal.exporting._result import ExportError, Problem
 
+_TRACED = ("Sequential", "DeepGCNLayer")  # of PyTorch Geometric: they call layers and functions
 READY_MADE = ("GCN", "GraphSAGE", "GIN", "GAT", "EdgeCNN")
 POOLS = ("global_add_pool", "global_mean_pool", "global_max_pool")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
@@ -37,7 +38,7 @@ class _Tracer(torch.fx.Tracer):
 
     def is_leaf_module(self, module: torch.nn.Module, path: str) -> bool:
         if is_pyg(module):
-            return type(module).__name__ != "Sequential" and not type(module).__name__.startswith("Sequential_")
+            return type(module).__name__ not in _TRACED and not type(module).__name__.startswith("Sequential_")
         return is_dgl(module) or is_own_messages(module) or super().is_leaf_module(module, path)
 
 
