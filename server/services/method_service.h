@@ -24,7 +24,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core.h"
-#include "server/services/bidi_handler.h"
 #include "server/services/reactors.h"
 #include "server/services/received.h"
 #include "server/services/upload_reactor.h"
