@@ -17,6 +17,7 @@
 #include "engine/cuda/aggregate/dense_tiles/detail/dense_tiles_form.h"
 #include "engine/cuda/aggregate/length_sorted_rows/length_sorted_rows.h"
 #include "engine/cuda/aggregate/rows/row_work_form.h"
+#include "engine/cuda/aggregate/source_panels/detail/source_panels_form.h"
 #include "engine/cuda/published/partition_dual/detail/edge_blocks.h"
 #include "engine/cuda/published/staged_rows/detail/staged_edges.h"
 #include "tests/engine/cuda/host_csr.h"
@@ -172,6 +173,38 @@ TEST_F(LayoutFormsTest, DenseTiles) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->arrays == whole.arrays);
   EXPECT_GT(Tamper(whole, read), 150);
+}
+
+TEST_F(LayoutFormsTest, SourcePanels) {
+  for (const bool weighted : {false, true}) {
+    for (const int groups : {1, 4}) {
+      HostCsr graph = CommunityGraph(900, 500);
+      if (weighted) graph.value.assign(graph.col.size(), 0.5f);
+      const CsrView view = graph.view();
+      const PanelShape shape = {.warps = 16, .groups = groups, .places = 64, .uses = 4};
+      const SourcePanels panels = MakePanels(view, shape, pool_);
+      ASSERT_GT(panels.pieces.size(), 1u);
+      ASSERT_TRUE(std::any_of(panels.cell.begin(), panels.cell.end(), [](uint16_t cell) { return (cell & 0xff) > 0; }));
+      ASSERT_TRUE(std::any_of(panels.cell.begin(), panels.cell.end(), [](uint16_t cell) { return cell >> 8 > 0; }));
+      const auto flat = [&](const SourcePanels& host) {
+        return MemoryInput((*SourcePanelsLayout::Upload(host, *device_))->Flatten());
+      };
+      const MemoryInput whole = flat(panels);
+      EXPECT_EQ(whole.arrays.at("stream"), Bytes(panels.stream));
+      EXPECT_EQ(whole.arrays.at("weight"), Bytes(panels.weight));
+      EXPECT_EQ(panels.weight.empty(), !weighted);
+      const Reader read = [&](const MemoryInput& input) -> StatusOr<MemoryInput> {
+        VICINAL_ASSIGN_OR_RETURN(const SourcePanels again, ReadSourcePanels(input, view, shape, pool_));
+        return flat(again);
+      };
+      const auto again = read(whole);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_TRUE(again->arrays == whole.arrays);
+      EXPECT_GT(Tamper(whole, read), 150);
+      const HostCsr other = CommunityGraph(900, 499);
+      EXPECT_FALSE(ReadSourcePanels(whole, other.view(), shape, pool_).ok()) << "of another graph";
+    }
+  }
 }
 
 }  // namespace

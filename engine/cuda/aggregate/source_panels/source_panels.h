@@ -26,6 +26,7 @@
 #include "engine/base/status.h"
 #include "engine/cuda/common/launch.h"
 #include "engine/kernels/adjacency_layout.h"
+#include "engine/kernels/layout_codec.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::cuda {
@@ -95,6 +96,8 @@ class SourcePanelsLayout final : public AdjacencyLayout {
   static int64_t BytesBound(int64_t rows, int64_t edges);
 
   int64_t size_bytes() const override;
+  // All of it (kernels/layout_codec.h).
+  FlatLayout Flatten() const;
   const int32_t* source() const { return source_.as<int32_t>(); }
   const uint16_t* stream() const { return stream_.as<uint16_t>(); }
   const float* weight() const { return weight_.bytes() > 0 ? weight_.as<float>() : nullptr; }

@@ -2,6 +2,7 @@
 // source_panels as a kernel of the operation aggregate.
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,9 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/cuda/aggregate/source_panels/detail/source_panels_form.h"
 #include "engine/cuda/aggregate/source_panels/source_panels.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
+#include "engine/cuda/runtime/row_borders.h"
 #include "engine/kernels/gpu_gather_cost.h"
+#include "engine/kernels/layout_codec.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
@@ -21,7 +25,28 @@ namespace {
 // If a smaller share of its edges is staged, a graph gains nothing from panels.
 constexpr int kMinStagedPercent = 10;
 
-class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
+// The name of a layout of that shape. Pieces are cut for a number of multiprocessors, which is that of the device.
+std::string NameOf(const PanelShape& shape) {
+  return absl::StrCat("panels of ", shape.places, " x ", shape.pitch(), " bytes, ", shape.rows(), " rows, ", shape.uses,
+                      " uses");
+}
+
+// The shape of that name, if it has one.
+std::optional<PanelShape> ShapeOfName(std::string_view name) {
+  int places = 0, pitch = 0, rows = 0, uses = 0;
+  const bool read = std::sscanf(std::string(name).c_str(), "panels of %d x %d bytes, %d rows, %d uses", &places, &pitch,
+                                &rows, &uses) == 4;
+  if (!read || places < 8 || pitch < 64 || pitch > 512 || 512 % pitch != 0 || rows % kSlots != 0) return std::nullopt;
+  PanelShape shape;
+  shape.warps = rows / kSlots;
+  shape.groups = 512 / pitch;
+  shape.places = places;
+  shape.uses = uses;
+  const bool fits = (shape.warps == 16 || shape.warps == 32) && places % 4 == 0 && places <= 65536 / pitch;
+  return fits && name == NameOf(shape) ? std::optional(shape) : std::nullopt;
+}
+
+class SourcePanelsKernel final : public CudaKernel<AggregateKernel>, public LayoutCodec {
  public:
   explicit SourcePanelsKernel(const GpuLimits& limits) : CudaKernel("source_panels"), limits_(limits) {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override {
@@ -49,9 +74,7 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
     return GpuGatherSeconds(problem, shape, HasManyLongRows(shape) ? 0.9 : 1.2);
   }
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override {
-    const PanelShape shape = ShapeOf(problem, config);
-    return absl::StrCat("panels of ", shape.places, " x ", shape.pitch(), " bytes, ", shape.rows(), " rows, ",
-                        shape.uses, " uses");
+    return NameOf(ShapeOf(problem, config));
   }
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,
                                           LayoutSource& source) const override {
@@ -74,6 +97,21 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel> {
   }
   int64_t LayoutBytesBound(int64_t rows, int64_t edges) const override {
     return SourcePanelsLayout::BytesBound(rows, edges);
+  }
+  int64_t layout_version() const override { return 1; }
+  FlatLayout Flatten(const AdjacencyLayout& layout) const override {
+    return static_cast<const SourcePanelsLayout&>(layout).Flatten();
+  }
+  StatusOr<AdjacencyLayoutRef> Unflatten(std::string_view name, const LayoutInput& input,
+                                         LayoutSource& source) const override {
+    const std::optional<PanelShape> shape = ShapeOfName(name);
+    if (!shape) return input.Bad("this kernel has no layout of that name");
+    VICINAL_ASSIGN_OR_RETURN(const RowBorders borders, RowBorders::Of(source));
+    CsrView adjacency = borders.view();
+    adjacency.value = source.adjacency().value;
+    VICINAL_ASSIGN_OR_RETURN(const SourcePanels panels, ReadSourcePanels(input, adjacency, *shape, source.pool()));
+    VICINAL_ASSIGN_OR_RETURN(AdjacencyLayoutRef layout, SourcePanelsLayout::Upload(panels, source.device()));
+    return layout;
   }
   bool whole_graph_only() const override { return true; }
   size_t ScratchBytes(const AggregateProblem& problem, const KernelConfig& config, int) const override {

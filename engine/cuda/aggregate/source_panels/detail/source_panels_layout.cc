@@ -363,6 +363,22 @@ StatusOr<std::shared_ptr<const SourcePanelsLayout>> SourcePanelsLayout::Upload(c
   return std::shared_ptr<const SourcePanelsLayout>(std::move(layout));
 }
 
+FlatLayout SourcePanelsLayout::Flatten() const {
+  FlatLayout flat;
+  const auto add = [&](const char* name, const Buffer& buffer) {
+    flat.arrays.push_back({name, buffer.data(), static_cast<int64_t>(buffer.bytes())});
+  };
+  add("source", source_);
+  add("stream", stream_);
+  add("weight", weight_);
+  add("pieces", pieces_);
+  add("begin", begin_);
+  add("first_piece", first_piece_);
+  add("cell", cell_);
+  add("row", row_);
+  return flat;
+}
+
 int64_t SourcePanelsLayout::BytesBound(int64_t rows, int64_t edges) {
   // A panel takes less than its entries, of which it has many.
   const int64_t entries = MaxEntries(rows, edges);
