@@ -5,8 +5,8 @@ server has its own, clients and generators of load have others, so that a query 
 
   python3 bench/state/writing_bundle.py --bin BUNDLE/bin --server_cores 0,1 --other_cores 4-15 --json writing.json
 
-A graph is replaced again and again. From READY to DURABLE `vicinal load` calls another graph, and as long before each upload; only loads
-that ended before the write did count. The write is compared with dd conv=fsync of the files that were written, to the same disk."""
+A graph is replaced again and again. From READY to DURABLE `vicinal load` calls another graph, one load after the other, and once before
+each upload; only loads that ended before the write did count. The write is compared with dd conv=fsync of the files that were written, to the same disk."""
 
 import argparse
 import json
@@ -61,7 +61,7 @@ def dd_seconds(files, folder):
 
 
 def write_once(server, graph, state, options, queries):
-    """Replaces the graph; seconds from READY to DURABLE, and with `queries` what they took (None: the write was shorter than they)."""
+    """Replaces the graph; seconds from READY to DURABLE, and with `queries` what each load took that ended before the write did."""
     before = durable_versions(state)
     server.vicinal("graph", "upload", graph, "--name", "written", "--reorder", "none", "--replace", "--wait_for", "ready")
     begin, durable = time.monotonic(), []
@@ -73,10 +73,11 @@ def write_once(server, graph, state, options, queries):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    measured = load(server, options) if queries else None
-    end = time.monotonic()
+    loads = []
+    while queries and not durable:
+        loads.append((load(server, options), time.monotonic()))
     watcher.join()
-    return durable[0] - begin, measured if queries and end <= durable[0] else None
+    return durable[0] - begin, [measured for measured, end in loads if end <= durable[0]]
 
 
 def newest_files(state):
@@ -98,9 +99,7 @@ def measure(options, folder, state):
         quiet.append(load(server, options))
         writes.append(write_once(server, written, state, options, False)[0])
         copies.append(dd_seconds(newest_files(state), folder))
-        _, measured = write_once(server, written, state, options, True)
-        if measured is not None:
-            busy.append(measured)
+        busy += write_once(server, written, state, options, True)[1]
     server.stop()
 
     def middle(pairs, part):
@@ -109,11 +108,12 @@ def measure(options, folder, state):
     rows = [{"case": "write", "bytes": sum(os.stat(file).st_blocks * 512 for file in newest_files(state)), "rounds": options.rounds,
              "ready_to_durable_ms": round(statistics.median(writes) * 1e3, 1), "dd_fsync_ms": round(statistics.median(copies) * 1e3, 1),
              "ratio": round(statistics.median(writes) / statistics.median(copies), 3)}]
-    row = {"case": "queries meanwhile", "rounds": len(busy), "of_rounds": options.rounds, "rate": options.rate,
+    row = {"case": "queries meanwhile", "rounds": options.rounds, "loads": len(busy), "rate": options.rate,
            "load_seconds": options.load_seconds, "median_before_ms": middle(quiet, 0), "p99_before_ms": middle(quiet, 1)}
     if busy:
         row.update({"median_meanwhile_ms": middle(busy, 0), "p99_meanwhile_ms": middle(busy, 1),
-                    "p99_most_ms": round(max(pair[1] for pair in busy), 3), "ratio": round(middle(busy, 1) / middle(quiet, 1), 3)})
+                    "p99_most_ms": round(max(pair[1] for pair in busy), 3), "p99_before_most_ms": round(max(pair[1] for pair in quiet), 3),
+                    "p99_each_ms": sorted(pair[1] for pair in busy), "ratio": round(middle(busy, 1) / middle(quiet, 1), 3)})
     return [*rows, row]
 
 
