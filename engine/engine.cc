@@ -16,8 +16,10 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/base/uuid.h"
 #include "engine/create_engine.h"
+#include "engine/device/limited_device.h"
 #include "engine/durable/code_id.h"
 #include "engine/durable/durable_store.h"
+#include "engine/durable/graph_loader.h"
 #include "engine/durable/kernel_quarantine.h"
 #include "engine/durable/layout_keeper.h"
 #include "engine/durable/open_state.h"
@@ -73,7 +75,8 @@ class EngineImpl final : public Engine {
       : options_(options),
         registry_(std::move(registry)),
         opened_(std::move(opened)),
-        device_(*opened_.device),
+        limited_(LimitOf(*opened_.device, options)),
+        device_(limited_ != nullptr ? *limited_ : *opened_.device),
         state_(std::move(state)),
         read_ahead_(std::move(read_ahead)),
         scratch_(std::move(scratch)),
@@ -144,19 +147,17 @@ class EngineImpl final : public Engine {
           &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
           std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
           options_.state_read_only, options_.follow_period, options_.state_retry_period, layout_keeper_.get()});
-      evictor_ = std::make_unique<GraphEvictor>(GraphEvictor::Parts{
-          &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return OnDisk(name); },
-          [this](const std::string& name) { return WillBeOnDisk(name); },
-          [this](const std::string& name, int64_t version) { plans_.Release(name, version); }});
       for (const Account account : {Account::kGraphs, Account::kFeatures}) {
         budget_.AddEvictor(account, [this](int64_t bytes) { return evictor_->Evict(bytes); });
       }
+    } else if (limited_ != nullptr) {
+      loader_ = std::make_unique<durable::GraphLoader>(LoaderParts());
     }
     keeper_.Start(&executor_);
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override {
-    if (durable_ != nullptr) durable_->loader().Stop();  // what waits there would go to the executor
+    if (loader() != nullptr) loader()->Stop();  // what waits there would go to the executor
     tuning_.Stop();
   }
 
@@ -196,8 +197,9 @@ class EngineImpl final : public Engine {
   }
   StatusOr<GraphPicture> Picture(const std::string& name, int side) const override {
     VICINAL_ASSIGN_OR_RETURN(const GraphStatus status, graphs_.Get(name));
-    if (status.graph == nullptr) return FailedPrecondition("GRAPH_NOT_READY", "graph '" + name + "' is not in memory");
-    return PictureOf(*status.graph, side);
+    const std::shared_ptr<const PreparedGraph> graph = status.host != nullptr ? status.host->graph() : status.graph;
+    if (graph == nullptr) return FailedPrecondition("GRAPH_NOT_READY", "graph '" + name + "' is not in memory");
+    return PictureOf(*graph, side);
   }
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name,
                                                      std::function<void()> on_change) override {
@@ -256,6 +258,10 @@ class EngineImpl final : public Engine {
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*registry_); }
   ResourceCounts Counts() const override {
     ResourceCounts counts = CountsOf(graphs_.List(), models_.List(), device_.kind());
+    if (limited_ != nullptr) {
+      counts.device_allocated_bytes = limited_->allocated_bytes();
+      counts.device_limit_bytes = limited_->limit();
+    }
     if (durable_ == nullptr) return counts;
     const durable::DurableStore::WriteState written = durable_->write_state();
     counts.not_durable = written.not_durable;
@@ -284,22 +290,34 @@ class EngineImpl final : public Engine {
     return state_->directory().SetAddress(address);
   }
   bool Drain(MonotonicTime deadline) override {
-    if (durable_ != nullptr) durable_->loader().Stop();
+    if (loader() != nullptr) loader()->Stop();
     const bool drained = executor_.Drain(deadline);
     if (durable_ != nullptr) durable_->Retry();  // the last chance of what waits for space
     return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
   }
 
  private:
-  // Loads the graph of that name if it is on disk only, and waits.
+  // Who loads graphs from disk, or brings them back to the device; null: all are where they serve.
+  durable::GraphLoader* loader() const { return durable_ != nullptr ? &durable_->loader() : loader_.get(); }
+  // Loads the graph of that name if it has to be loaded, and waits.
   Status BringIn(const std::string& graph, const WorkLimits& limits) const {
-    if (durable_ == nullptr || graphs_.StoredVersion(graph) == 0) return OkStatus();
-    return durable_->loader().LoadAndWait(graph, limits, *options_.clock);
+    if (loader() == nullptr || graphs_.StoredVersion(graph) == 0) return OkStatus();
+    return loader()->LoadAndWait(graph, limits, *options_.clock);
   }
+  // Null on a device that has the host's memory.
+  std::unique_ptr<LimitedDevice> LimitOf(Device& device, const EngineOptions& options) {
+    if (device.kind() == DeviceKind::kCpu) return nullptr;
+    return std::make_unique<LimitedDevice>(&device, options.device_memory_bytes,
+                                           [this](int64_t bytes) { return EvictFromDevice(bytes); });
+  }
+  bool EvictFromDevice(int64_t bytes);
+  // Of a loader for graphs that are on the host: without a state directory.
+  durable::GraphLoader::Parts LoaderParts();
   Status SubmitResident(InferenceRequest request, InferenceCallback done);
   // Graphs that are loaded at once: one alone seldom keeps the disk and all processors busy.
   static constexpr int kLoaders = 2;
-  std::optional<StoredGraph> OnDisk(const std::string& name) const;
+  std::unique_ptr<GraphEvictor> MakeEvictor();
+  std::optional<StoredGraph> MayLeave(const std::string& name) const;
   bool WillBeOnDisk(const std::string& name) const;
   // A full budget is no reason to give up while uploads outrun the writer: graphs can leave once they are on disk.
   Status WithRetry(const Status& status) const;
@@ -340,6 +358,10 @@ class EngineImpl final : public Engine {
   template <class Resource>
   Resource Described(Resource resource) const {
     if constexpr (requires { resource.incarnation; }) resource.incarnation = incarnation_;
+    if constexpr (requires { resource.serving->tier; }) {
+      const bool one_memory = device_.kind() == DeviceKind::kCpu;
+      if (one_memory && resource.serving && resource.serving->in_memory()) resource.serving->tier = Tier::kHost;
+    }
     if (durable_ != nullptr) durable_->Describe(&resource);
     return resource;
   }
@@ -371,6 +393,7 @@ class EngineImpl final : public Engine {
   const EngineOptions options_;
   const std::unique_ptr<KernelRegistry> registry_;
   const OpenedDevice opened_;
+  const std::unique_ptr<LimitedDevice> limited_;  // null: the device has no memory of its own
   Device& device_;
   const std::unique_ptr<durable::OpenState> state_;       // null: in memory only
   const std::unique_ptr<durable::ReadAhead> read_ahead_;  // null without state_
@@ -390,7 +413,9 @@ class EngineImpl final : public Engine {
   std::unique_ptr<durable::TuningKeeper> tuning_keeper_;         // null without state_
   std::unique_ptr<durable::LayoutKeeper> layout_keeper_;         // null without state_
   std::unique_ptr<durable::DurableStore> durable_;               // null without state_; outlives those who publish
-  std::unique_ptr<GraphEvictor> evictor_;                        // null without state_
+  std::unique_ptr<durable::GraphLoader> loader_;                 // only without state_, and with limited_
+  const std::unique_ptr<GraphEvictor> evictor_ = MakeEvictor();
+  Mutex leaving_mutex_;   // held while plans and graphs leave the device; acquired before those of the stores
   TuningService tuning_;  // works on the executor, and hears of plans from it: begins after it and stops before
   GraphTuner tuner_;
   PlanRunner runner_, side_runner_;
@@ -492,14 +517,46 @@ TuningService::Parts EngineImpl::TuningParts(RunMeter* meter) {
   return parts;
 }
 
-// How the version in memory is described while it is on disk only; nothing unless all of it is on disk.
-std::optional<StoredGraph> EngineImpl::OnDisk(const std::string& name) const {
+// First what costs least to have again, as where the budget is short. Nothing goes if all of it would not suffice.
+bool EngineImpl::EvictFromDevice(int64_t bytes) {
+  MutexLock lock(&leaving_mutex_);  // who looks at a graph keeps it from leaving
+  if (budget_.Snapshot().plans + evictor_->DeviceBytes() < bytes) return false;
+  int64_t freed = plans_.Evict(bytes);
+  if (freed < bytes) freed += evictor_->EvictFromDevice(bytes - freed);
+  return freed > 0 || receptive_field_memory_.Evict() || side_memory_.Evict();
+}
+
+std::unique_ptr<GraphEvictor> EngineImpl::MakeEvictor() {
+  return std::make_unique<GraphEvictor>(GraphEvictor::Parts{
+      &graphs_, options_.logger, options_.stats, [this](const std::string& name) { return MayLeave(name); },
+      [this](const std::string& name) { return WillBeOnDisk(name); },
+      [this](const std::string& name, int64_t version) { plans_.Release(name, version); }, &device_});
+}
+
+durable::GraphLoader::Parts EngineImpl::LoaderParts() {
+  durable::GraphLoader::Parts parts;
+  parts.graphs = &graphs_;
+  parts.device = &device_;
+  parts.budget = &budget_;
+  parts.logger = options_.logger;
+  parts.stats = options_.stats;
+  parts.on_load = [this] { GraphsChanged(); };
+  parts.num_threads = kLoaders;
+  parts.max_waiting = options_.max_queue;
+  return parts;
+}
+
+// How the version in memory is described once it has left; nothing unless it may. With a state directory all of it must
+// be on disk: the writer needs what it writes.
+std::optional<StoredGraph> EngineImpl::MayLeave(const std::string& name) const {
   const StatusOr<GraphStatus> status = graphs_.Get(name);
   if (!status.ok() || status->graph == nullptr) return std::nullopt;
   const GraphResource resource = Described(ResourceOf(*status));
-  if (!resource.serving || resource.serving->durability != Durability::kDurable) return std::nullopt;
+  if (!resource.serving) return std::nullopt;
+  const auto stays = [&](Durability durability) { return durable_ != nullptr && durability != Durability::kDurable; };
+  if (stays(resource.serving->durability)) return std::nullopt;
   for (const FeatureSetResource& set : resource.feature_sets) {
-    if (set.durability != Durability::kDurable) return std::nullopt;
+    if (stays(set.durability)) return std::nullopt;
   }
   return StoredGraph{*resource.serving, resource.node_count, resource.edge_count, resource.feature_sets};
 }
@@ -517,7 +574,7 @@ bool EngineImpl::WillBeOnDisk(const std::string& name) const {
 
 Status EngineImpl::WithRetry(const Status& status) const {
   std::optional<ErrorDetail> detail = DetailOf(status);
-  if (evictor_ == nullptr || !detail || detail->reason != "BUDGET_FULL") return status;
+  if (durable_ == nullptr || !detail || detail->reason != "BUDGET_FULL") return status;
   const auto missing = detail->metadata.find("missingBytes");
   int64_t bytes = 0;
   if (missing == detail->metadata.end() || !absl::SimpleAtoi(missing->second, &bytes)) return status;
@@ -528,18 +585,17 @@ Status EngineImpl::WithRetry(const Status& status) const {
                    *detail);
 }
 
-// A request for a graph that is on disk only waits until that is loaded.
+// A request for a graph that has to be loaded waits until that is done.
 Status EngineImpl::Submit(InferenceRequest request, InferenceCallback done) {
-  if (durable_ == nullptr || graphs_.StoredVersion(request.graph) == 0) {
+  if (loader() == nullptr || graphs_.StoredVersion(request.graph) == 0) {
     return SubmitResident(std::move(request), std::move(done));
   }
   VICINAL_RETURN_IF_ERROR(request.limits.Check(*options_.clock));
   const std::string graph = request.graph;
-  return durable_->loader().Load(graph,
-                                 [this, request = std::move(request), done = std::move(done)](const Status& loaded) {
-                                   const Status submitted = loaded.ok() ? SubmitResident(request, done) : loaded;
-                                   if (!submitted.ok()) done(submitted);
-                                 });
+  return loader()->Load(graph, [this, request = std::move(request), done = std::move(done)](const Status& loaded) {
+    const Status submitted = loaded.ok() ? SubmitResident(request, done) : loaded;
+    if (!submitted.ok()) done(submitted);
+  });
 }
 
 Status EngineImpl::SubmitResident(InferenceRequest request, InferenceCallback done) try {
@@ -562,12 +618,19 @@ Status EngineImpl::SubmitBatch(GraphBatchRequest request, InferenceCallback done
 }
 
 StatusOr<Explanation> EngineImpl::Explain(const InferenceRequest& request) try {
+  const int64_t away = graphs_.StoredVersion(request.graph);
+  const bool on_host = graphs_.HostCopyOf(request.graph, away) != nullptr;
   VICINAL_RETURN_IF_ERROR(BringIn(request.graph, request.limits));
   InferenceRequest asked = request;
   if (asked.nodes.ids.empty()) asked.nodes.all = true;
   VICINAL_ASSIGN_OR_RETURN(const QueuedRequest resolved, resolver_.Resolve(std::move(asked)));
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, runner_.PlanFor(resolved, executor_.num_threads()));
-  return ExplanationOf(resolved, *plan, *registry_, device_);
+  Explanation explanation = ExplanationOf(resolved, *plan, *registry_, device_);
+  if (away != 0) {
+    explanation.decisions.push_back(absl::StrCat("the graph was on ", on_host ? "the host" : "disk",
+                                                 " only: this call has brought it to ", device_.name()));
+  }
+  return explanation;
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }

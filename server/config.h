@@ -48,6 +48,7 @@ struct Limits {
   int64_t max_open_calls = 10'000;         // over all connections
   int64_t max_worker_queue = 64;           // finished uploads, explanations and large replies waiting for a worker
   int64_t memory_budget_bytes = 0;         // 0: unlimited
+  int64_t device_memory_bytes = 0;         // of a GPU; 0: as much as it has
   int64_t max_answer_bytes = 256 << 20;    // of kept answers, within the budget; 0: none are kept
   int64_t max_reply_bytes_per_client = 0;  // of large replies under way to a principal; 0: unlimited
   // Of requests and answers under way on a principal's streams of requests; 0: unlimited.

@@ -66,13 +66,26 @@ void SetDurability(const Resource& resource, Message* message) {
   }
 }
 
+v1::Graph::Tier TierOf(Tier tier) {
+  switch (tier) {
+    case Tier::kDisk:
+      return v1::Graph::TIER_DISK;
+    case Tier::kHost:
+      return v1::Graph::TIER_HOST;
+    case Tier::kDevice:
+      return v1::Graph::TIER_DEVICE;
+  }
+  return v1::Graph::TIER_UNSPECIFIED;
+}
+
 void SetServing(const ServingGraph& serving, v1::Graph* graph) {
   SetDurability(serving, graph);
   graph->set_version(serving.version);
   graph->set_ids_digest(serving.ids_digest);
   graph->set_source_digest(serving.source_digest);
   graph->set_pinned(serving.pinned);
-  graph->set_resident(serving.resident);
+  graph->set_resident(serving.in_memory());
+  graph->set_tier(TierOf(serving.tier));
   graph->set_weighted(serving.weighted);
   graph->set_edge_feature_width(serving.edge_feature_width);
   graph->set_reorder(ToProto(serving.requested_order));

@@ -100,6 +100,9 @@ ABSL_FLAG(
 ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
           "Memory for graphs, features, models, plans, requests and uploads together; 0: unlimited; -1: three quarters "
           "of this machine's memory, or of the container's limit.");
+ABSL_FLAG(vicinal::server::SizeFlag, device_memory_bytes, 0,
+          "Memory of the GPU that this server may allocate. When it is short, the least recently used graphs leave the "
+          "GPU, stay on the host, and come back when they are asked for. 0: as much as the GPU has.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_arriving_bytes, -1,
           "Memory for messages that are still arriving, over all connections, in addition to the memory budget; beyond "
           "it gRPC aborts calls (RESOURCE_EXHAUSTED) and closes idle connections. At least four times "
@@ -261,6 +264,7 @@ Limits LimitsFromFlags() {
   if (limits.memory_budget_bytes == -1) limits.memory_budget_bytes = DefaultBudget();
   limits.max_open_calls = absl::GetFlag(FLAGS_max_open_calls);
   if (limits.max_open_calls == -1) limits.max_open_calls = DefaultOpenCalls(limits);
+  limits.device_memory_bytes = absl::GetFlag(FLAGS_device_memory_bytes).bytes;
   limits.max_answer_bytes = absl::GetFlag(FLAGS_max_answer_bytes).bytes;
   if (limits.max_answer_bytes == -1) limits.max_answer_bytes = DefaultAnswerBytes(limits);
   limits.max_reply_bytes_per_client = absl::GetFlag(FLAGS_max_reply_bytes_per_client).bytes;

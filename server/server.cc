@@ -64,6 +64,7 @@ EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics*
   options.device = config.device;
   options.backend_path = config.backend_path;
   options.memory_budget_bytes = config.limits.memory_budget_bytes;
+  options.device_memory_bytes = config.limits.device_memory_bytes;
   options.max_queue = config.limits.max_queue;
   options.max_queue_per_client = config.limits.max_queue_per_client;
   options.tuning_budget = config.tuning_budget;
@@ -310,7 +311,7 @@ bool Server::Impl::IsLoaded() const {
   if (config.ready_when == ReadyWhen::kAll) return false;
   const std::vector<GraphResource> graphs = engine->ListGraphs();
   return std::any_of(graphs.begin(), graphs.end(),
-                     [](const GraphResource& graph) { return graph.serving && graph.serving->resident; });
+                     [](const GraphResource& graph) { return graph.serving && graph.serving->in_memory(); });
 }
 
 void Server::Impl::BecomeReady() {
@@ -335,6 +336,9 @@ StateSnapshot Server::Impl::Snapshot() {
   const ResourceCounts counts = engine->Counts();
   state.graphs = counts.graphs;
   state.resident_graphs = counts.resident_graphs;
+  state.host_graphs = counts.host_graphs;
+  state.device_bytes = counts.device_allocated_bytes;
+  state.device_limit_bytes = counts.device_limit_bytes;
   state.feature_sets = counts.feature_sets;
   state.models = counts.models;
   state.not_durable = counts.not_durable;

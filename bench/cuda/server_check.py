@@ -15,11 +15,13 @@ import contextlib
 import glob
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import numpy as np
 
@@ -31,14 +33,14 @@ FEW = "0,5,9,17,100,1000,2000,2500,2600,2707"
 class Server:
     """vicinal-server on a device, until stop()."""
 
-    def __init__(self, folder, bin_folder, device):
+    def __init__(self, folder, bin_folder, device, *flags):
         self.bin, self.device, self.folder = bin_folder, device, folder
         os.makedirs(folder)
         ready = os.path.join(folder, "ready.json")
         with open(os.path.join(folder, "server.log"), "w", encoding="utf-8") as log:
             self.process = subprocess.Popen(
                 [os.path.join(bin_folder, "vicinal-server"), f"--device={device}", "--grpc_listen=127.0.0.1:0",
-                 "--metrics_listen=127.0.0.1:0", f"--ready_file={ready}"],
+                 "--metrics_listen=127.0.0.1:0", f"--ready_file={ready}", *flags],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # fmt: skip
         deadline = time.monotonic() + 60
         while not (os.path.exists(ready) and os.path.getsize(ready)):
@@ -47,7 +49,8 @@ class Server:
                 raise RuntimeError(f"the server on {device} did not start:\n{self.log()}")
             time.sleep(0.05)
         with open(ready, encoding="utf-8") as file:
-            self.address = json.load(file)["grpc"]
+            addresses = json.load(file)
+        self.address, self.metrics = addresses["grpc"], addresses["metrics"]
 
     def log(self):
         with open(os.path.join(self.folder, "server.log"), encoding="utf-8") as file:
@@ -60,6 +63,12 @@ class Server:
         if done.returncode != 0:
             raise RuntimeError(f"{' '.join(arguments)}: {done.stderr.strip()[-400:]}")
         return json.loads(done.stdout)
+
+    def metric(self, name, label=""):
+        """The sum of a metric's values over its labels, or of those with that label: `kind="graphs"`."""
+        with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=30) as reply:
+            lines = reply.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(re.escape(name) + r"[ {]", line) and label in line)
 
     def matrix(self, name, *arguments):
         """The main matrix of an answer, written with --out."""
@@ -299,6 +308,73 @@ def latency(checks, servers):
     checks.attempt("latency", body)
 
 
+TIER_GRAPHS = 12
+TIER_MODELS = ("pubmed-gcn", "pubmed-gat", "pubmed-sage")
+
+
+def fill_tiers(server, data):
+    """The same graph under several names, in two orders, and models for it; with a state directory all durable."""
+    for i in range(TIER_GRAPHS):
+        server.call("graph", "upload", os.path.join(data, "graphs", "pubmed.npz"), "--name", f"tier-{i}", "--reorder", ("none", "rcm")[i % 2])
+    for model in TIER_MODELS:
+        stem = os.path.join(data, "models", model)
+        file = stem + ".vicinal.json" if os.path.exists(stem + ".vicinal.json") else stem + ".json"
+        server.call("model", "upload", file, "--weights", stem + ".safetensors", "--name", model)
+
+
+def tier_answers(server):
+    return [server.matrix("tier", "classify", "--graph", f"tier-{i}", "--model", model, "--logits")[0].tobytes()
+            for i in range(TIER_GRAPHS) for model in TIER_MODELS]  # fmt: skip
+
+
+def tiers(checks, folder, options, data):
+    """Graphs leave a GPU that is short of memory, then the host, and answer with the same bits. What kernels allocate for themselves evicts
+    nothing, and may go beyond the limit."""
+    device = options.devices.split(",")[0]
+    fixed = ("--tuning_budget=0s", "--keep_answers=never")  # no tuning: the same kernels in all servers
+
+    def roomy():
+        server = Server(os.path.join(folder, "roomy"), options.bin, device, *fixed)
+        try:
+            fill_tiers(server, data)
+            answers = tier_answers(server)
+            stored = sum(server.metric("vicinal_memory_bytes", f'kind="{kind}"') for kind in ("graphs", "features"))
+            allocated, left = (server.metric("vicinal_" + name) for name in ("device_allocated_bytes", "graphs_left_device_total"))
+            return answers, int(allocated), int(stored), left
+        finally:
+            server.stop()
+
+    def short(name, answers, limit, *flags):
+        server = Server(os.path.join(folder, name), options.bin, device, f"--device_memory_bytes={limit}", *fixed, *flags)
+        try:
+            fill_tiers(server, data)
+            begin = time.monotonic()
+            same = [tier_answers(server) == answers for _ in range(3)]
+            seconds = time.monotonic() - begin
+            metrics = {short_name: server.metric("vicinal_" + full) for short_name, full in (
+                ("left_device", "graphs_left_device_total"), ("returned", "graph_return_duration_seconds_count"),
+                ("return_seconds", "graph_return_duration_seconds_sum"), ("evicted", "graphs_evicted_total"),
+                ("loaded", "graph_load_duration_seconds_count"), ("load_seconds", "graph_load_duration_seconds_sum"),
+                ("allocated", "device_allocated_bytes"), ("on_host", "host_graphs"))}  # fmt: skip
+            listed = [graph.get("tier") for graph in server.call("graph", "list")["graphs"]]
+            return all(same), {"limit": limit, "seconds": round(seconds, 2), **metrics, "tiers": listed}
+        finally:
+            server.stop()
+
+    def body():
+        answers, allocated, stored, left = roomy()
+        checks.add(f"with room for all, nothing leaves {device}", left == 0, allocated=allocated, stored=stored)
+        limit = allocated // 3
+        same, said = short("short", answers, limit)
+        checks.add(f"graphs leave {device} and return with the same bits",
+                   same and said["left_device"] > 0 and said["returned"] > 0 and said["allocated"] <= 1.25 * limit and said["evicted"] == 0, **said)
+        same, said = short("shorter", answers, limit, f"--memory_budget_bytes={stored // 2}", f"--state_dir={os.path.join(folder, 'state')}")
+        checks.add(f"graphs leave {device}, then the host, and return with the same bits",
+                   same and said["left_device"] > 0 and said["evicted"] > 0 and said["loaded"] > 0 and said["allocated"] <= 1.25 * limit, **said)
+
+    checks.attempt("tiers", body)
+
+
 def all_models(checks, servers, data):
     """Every model in the data on its graph, in two node orders."""
     for path in sorted(glob.glob(os.path.join(data, "graphs", "*.npz"))):
@@ -347,6 +423,8 @@ def main():
             checks.attempt("message functions", lambda: message_functions(checks, servers, data))
             explain(checks, servers)
             latency(checks, servers)
+            if not options.devices.startswith("cpu"):
+                tiers(checks, folder, options, data)
             if not options.quick:
                 all_models(checks, servers, data)
         finally:

@@ -36,7 +36,10 @@ struct EngineOptions {
   std::string device = "auto";      // "auto", "cpu", or "cuda:N" (needs a backend)
   std::string backend_path;         // shared library of a device backend; empty: look beside the engine's own library
   int64_t memory_budget_bytes = 0;  // of Engine::memory(); 0: no bound
-  int64_t max_queue = 1024;         // inference requests that may wait
+  // On a device with memory of its own, what may be allocated there; when it is short, the least recently used graphs
+  // leave the device and stay on the host. 0: as much as the device has.
+  int64_t device_memory_bytes = 0;
+  int64_t max_queue = 1024;  // inference requests that may wait
   // How long a request may wait for others to share its run with while the device is idle.
   Nanoseconds max_batch_delay{0};
   int64_t max_queue_per_client = 0;  // of max_queue, for each principal; 0: no bound
@@ -117,7 +120,7 @@ class Engine {
   // All records of a graph, those of keys that were only noted included. NOT_FOUND, FAILED_PRECONDITION.
   virtual StatusOr<TuningReport> GetTuning(const std::string& graph) const = 0;
   // Degrees and adjacency of the version that serves, for people (side tiles on each side, 1 to 256). Loads nothing.
-  // NOT_FOUND; FAILED_PRECONDITION (GRAPH_NOT_READY): no version is in memory.
+  // NOT_FOUND; FAILED_PRECONDITION (GRAPH_NOT_READY): no version is in memory (one that has left the device is).
   virtual StatusOr<GraphPicture> Picture(const std::string& graph, int side) const = 0;
   // Calls `on_change` after each change of `name` (state, progress, deletion), until the subscription is destroyed.
   // Callbacks run one at a time (changes during a callback cause one more call), on the thread that made a change, and

@@ -27,6 +27,13 @@ enum class Durability {
   kDurable,  // it does, whatever happens to the process or the machine's power
 };
 
+// Where the version of a graph that serves is. A request brings it to where kernels run, and waits for that.
+enum class Tier {
+  kDisk,    // on disk only
+  kHost,    // on the host; on a server without a GPU, kernels run there
+  kDevice,  // on the GPU
+};
+
 // --- graphs ---
 
 enum class GraphState {
@@ -63,7 +70,7 @@ struct ServingGraph {
   std::string ids_digest;     // as GraphSource
   std::string source_digest;  // likewise
   bool pinned = false;        // likewise
-  bool resident = true;       // false: on disk only; the next request loads it
+  Tier tier = Tier::kDevice;
   bool weighted = false;
   int64_t edge_feature_width = 0;  // 0: edges have no features
   OrderKind requested_order = OrderKind::kAuto;
@@ -74,6 +81,8 @@ struct ServingGraph {
   GraphProfile profile;
   Durability durability = Durability::kMemory;
   Status durability_error;  // why writing failed; OK: it did not
+
+  bool in_memory() const { return tier != Tier::kDisk; }
 };
 
 struct GraphResource {
@@ -214,6 +223,7 @@ struct StoredBytes {
 struct ResourceCounts {
   int64_t graphs = 0;
   int64_t resident_graphs = 0;  // those in memory
+  int64_t host_graphs = 0;      // of these, those that have left the device
   int64_t feature_sets = 0;
   int64_t models = 0;
   int64_t not_durable = 0;      // versions that could not be written, and serve from memory
@@ -222,6 +232,8 @@ struct ResourceCounts {
   StoredBytes on_host = {};
   // Of a device with memory of its own. The copies of weights that plans have count as the plans'.
   StoredBytes on_device = {};
+  int64_t device_allocated_bytes = 0;  // of all kinds, on such a device
+  int64_t device_limit_bytes = 0;      // EngineOptions::device_memory_bytes
 };
 
 }  // namespace vicinal

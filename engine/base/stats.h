@@ -42,6 +42,10 @@ class StatsSink {
   virtual void GraphLoaded(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
   // A graph left memory, because that was needed; it stays on disk.
   virtual void GraphEvicted() {}
+  // A graph left the device, because its memory was needed; it stays on the host.
+  virtual void GraphLeftDevice() {}
+  // Copying such a graph to the device again ended after `seconds`. `outcome`: loaded, failed.
+  virtual void GraphReturned(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
 
   // The state directory could not be written or read. `kind`: disk_full, too_many_files, access_denied, gone, io_error,
   // sync_failed, damaged, missing, format; anything else is "other".

@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/out_of_memory.h"
 #include "engine/device/host_threads.h"
+#include "engine/device/limited_device.h"
 #include "engine/durable/failures.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_metadata.h"
@@ -42,7 +44,7 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
   serving.ids_digest = metadata.ids_digest;
   serving.source_digest = metadata.source_digest;
   serving.pinned = metadata.pinned;
-  serving.resident = false;
+  serving.tier = Tier::kDisk;
   serving.weighted = metadata.weighted;
   serving.edge_feature_width = metadata.edge_feature_width;
   serving.requested_order = metadata.requested_order;
@@ -58,7 +60,7 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
 StoredGraph DescribeUnread(const VersionId& graph) {
   StoredGraph stored;
   stored.serving.version = graph.version;
-  stored.serving.resident = false;
+  stored.serving.tier = Tier::kDisk;
   return stored;
 }
 
@@ -187,7 +189,10 @@ void GraphLoader::Loop() {
       threads.emplace(*context);
     }
     if (evict) parts_.graphs->Touch(name);  // others go first
+    std::optional<LimitedDevice::WithoutEviction> keep;
+    if (!evict) keep.emplace();
     const Status loaded = LoadNow(name, evict, threads->pool());
+    keep.reset();
     std::vector<Done> waiters;
     {
       MutexLock lock(&mutex_);
@@ -211,11 +216,15 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
   for (;;) {
     const int64_t version = parts_.graphs->StoredVersion(name);
     if (version == 0) return OkStatus();
+    if (const auto copy = parts_.graphs->HostCopyOf(name, version)) return Return(name, version, *copy, evict);
+    if (parts_.directory == nullptr) continue;  // it was replaced or deleted just now
     const VersionId id = {Store::kGraphs, name, version, "", 0};
     const auto begin = std::chrono::steady_clock::now();
     StatusOr<Loaded> loaded = Read(id, evict, pool);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
+    // At the start some find no room, and stay on disk: nothing has failed.
+    const bool no_room = !evict && loaded.status().code() == StatusCode::kResourceExhausted;
+    if (!no_room) parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
     if (loaded.ok()) {
       parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(
@@ -241,6 +250,39 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
         {{"graph", name}, {"damaged", absl::StrCat(version)}, {"version", absl::StrCat(earlier->serving.version)}});
     parts_.graphs->ReplaceStored(name, version, *earlier);
   }
+}
+
+Status GraphLoader::Return(const std::string& name, int64_t version, HostCopy& copy, bool evict) {
+  const auto begin = std::chrono::steady_clock::now();
+  StatusOr<std::vector<FeatureSet>> sets = OrOutOfMemory([&] { return ReturnNow(copy, evict); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  parts_.stats->GraphReturned(sets.ok() ? "loaded" : "failed", seconds.count());
+  if (!sets.ok()) {
+    copy.graph()->LeaveDevice();  // nobody uses it: it does not serve
+    return Annotate(sets.status(), absl::StrCat("graph '", name, "' could not be copied to the device"));
+  }
+  parts_.graphs->FinishLoad(name, version, copy.graph(), *std::move(sets));
+  parts_.logger->Log(LogLevel::kInfo, "graph returned to the device",
+                     {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
+  parts_.on_load();
+  return OkStatus();
+}
+
+// With what plans will need of it, so that no request waits for that on the thread that serves all.
+StatusOr<std::vector<FeatureSet>> GraphLoader::ReturnNow(HostCopy& copy, bool evict) {
+  VICINAL_ASSIGN_OR_RETURN(std::vector<FeatureSet> sets, copy.ReturnTo(*parts_.device));
+  const PreparedGraph& graph = *copy.graph();
+  ReserveOptions options;
+  options.evict = evict;
+  StatusOr<Reservation> memory = parts_.budget->Reserve(Account::kPreparing, graph.returning_bytes(),
+                                                        absl::StrCat("graph '", graph.parts().name, "'"), options);
+  if (!memory.ok()) return sets;  // plans derive what they need, and tell what is missing
+  const Status returned = graph.ReturnToDevice();
+  graph.SettleReservation(&*memory);
+  VICINAL_RETURN_IF_ERROR(returned);
+  std::jthread layouts = RestoreLayouts(graph, evict);
+  if (layouts.joinable()) layouts.join();
+  return sets;
 }
 
 // What was published and has no files any more was removed behind the server's back: by itself, or with everything.
@@ -329,6 +371,8 @@ std::jthread GraphLoader::RestoreLayouts(const PreparedGraph& graph, bool evict)
   std::vector<StoredLayout> listed = parts_.layouts->Listed(graph);
   if (listed.empty()) return {};
   return std::jthread([this, &graph, evict, listed = std::move(listed)]() mutable {
+    std::optional<LimitedDevice::WithoutEviction> keep;
+    if (!evict) keep.emplace();
     constexpr int kThreads = 4;
     ThreadPool pool(kThreads);
     parts_.layouts->Restore(graph, std::move(listed), evict, &pool);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings graphs from disk into memory: those of the start, the most recently used first, and before them those that
-// requests wait for. Each is loaded once at a time, whoever asks for it.
+// Brings graphs from disk into memory, and to the device those that have left it: those of the start, the most recently
+// used first, and before them those that requests wait for. Each is loaded once at a time, whoever asks for it.
 #ifndef VICINAL_ENGINE_DURABLE_GRAPH_LOADER_H_
 #define VICINAL_ENGINE_DURABLE_GRAPH_LOADER_H_
 
@@ -40,7 +40,7 @@ class GraphLoader {
 
   // All must outlive the object.
   struct Parts {
-    const state::StateDirectory* directory = nullptr;
+    const state::StateDirectory* directory = nullptr;  // null: all graphs have copies on the host
     GraphStore* graphs = nullptr;
     Device* device = nullptr;
     MemoryBudget* budget = nullptr;
@@ -68,10 +68,10 @@ class GraphLoader {
   // False while LoadAll goes on.
   bool loaded() const;
 
-  // Loads the version of `name` that is on disk only. What was used least recently is evicted if need be. `done` is
-  // called once, on a thread of the loader, and must not wait for other loads: with OK if nothing of that name is on
-  // disk only any more; else with the reason. An error of the call means that `done` is never called: UNAVAILABLE
-  // (QUEUE_FULL, DRAINING).
+  // Loads the version of `name` that has to be loaded (GraphStore::StoredVersion). What was used least recently is
+  // evicted if need be. `done` is called once, on a thread of the loader, and must not wait for other loads: with OK if
+  // nothing of that name has to be loaded any more; else with the reason. An error of the call means that `done` is
+  // never called: UNAVAILABLE (QUEUE_FULL, DRAINING).
   Status Load(const std::string& name, Done done);
   // The same, and waits. CANCELLED, DEADLINE_EXCEEDED: the load goes on.
   Status LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock);
@@ -102,6 +102,9 @@ class GraphLoader {
                        Loaded* loaded);
   Status AddLostBefore(const state::VersionId& graph, Loaded* loaded) const;
   Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
+  // A version that is on the host goes to the device again.
+  Status Return(const std::string& name, int64_t version, HostCopy& copy, bool evict);
+  StatusOr<std::vector<FeatureSet>> ReturnNow(HostCopy& copy, bool evict);
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
   // A thread that restores the stored layouts of `graph`, which must outlive it; none if there are none.
   std::jthread RestoreLayouts(const PreparedGraph& graph, bool evict) const;

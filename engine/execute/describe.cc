@@ -120,6 +120,12 @@ ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vecto
   for (const GraphStatus& graph : graphs) {
     counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
     if (graph.stored != nullptr) counts.feature_sets += static_cast<int64_t>(graph.stored->feature_sets.size());
+    if (graph.host != nullptr) {
+      ++counts.resident_graphs;
+      ++counts.host_graphs;
+      add(graph.host->graph()->size_bytes(), 0, &StoredBytes::graphs);
+      add(graph.host->feature_bytes(), 0, &StoredBytes::features);
+    }
     if (graph.graph == nullptr) continue;
     ++counts.resident_graphs;
     const int64_t on_device = graph.graph->device_bytes();  // may grow before size_bytes() is asked

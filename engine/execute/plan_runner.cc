@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
+#include "engine/device/limited_device.h"
 #include "engine/execute/answer_cache.h"
 #include "engine/execute/links/run_links.h"
 #include "engine/execute/merged_graphs.h"
@@ -62,6 +64,8 @@ void PlanRunner::Complete(PlanRequest* request) const {
 }
 
 StatusOr<std::shared_ptr<Plan>> PlanRunner::Build(const PlanRequest& request, bool evict, const StopCheck& stop) const {
+  std::optional<LimitedDevice::WithoutEviction> keep;
+  if (!evict) keep.emplace();
   PlanMemory memory(parts_.budget, request.graph.get(), evict);
   const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,

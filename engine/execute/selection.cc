@@ -48,13 +48,6 @@ void AppendSparseRow(const HostFeatures& features, int64_t row, Csr* csr) {
   csr->row_ptr.push_back(csr->nnz());
 }
 
-template <class T>
-StatusOr<std::vector<T>> DownloadVector(const T* data, int64_t count, Device& device) {
-  std::vector<T> host(static_cast<size_t>(count));
-  VICINAL_RETURN_IF_ERROR(device.CopyToHost(host.data(), data, host.size() * sizeof(T)));
-  return host;
-}
-
 }  // namespace
 
 Status CheckNodeIds(const std::vector<int64_t>& ids, int64_t num_nodes, std::string_view field) {
@@ -145,34 +138,8 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& sto
     }
     return FeatureMatrix::CopyWithRows(stored, dense, positions, device);
   }
-  VICINAL_ASSIGN_OR_RETURN(const HostFeatures all, Download(stored, device));
+  VICINAL_ASSIGN_OR_RETURN(const HostFeatures all, stored.ToHost(device));
   return FeatureMatrix::Upload(ReplaceRows(all, rows, positions), device);
-}
-
-StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device) {
-  HostFeatures host;
-  host.sparse = features.sparse();
-  host.rows = features.rows();
-  host.cols = features.cols();
-  if (!host.sparse) {
-    const int64_t stride = features.dense().stride;
-    VICINAL_ASSIGN_OR_RETURN(host.dense, DownloadVector(features.dense().data, host.rows * stride, device));
-    if (stride == host.cols) return host;
-    for (int64_t row = 1; row < host.rows; ++row) {
-      std::copy_n(host.dense.data() + row * stride, host.cols, host.dense.data() + row * host.cols);
-    }
-    host.dense.resize(static_cast<size_t>(host.rows * host.cols));
-    return host;
-  }
-  const CsrView csr = features.csr();
-  host.csr.num_rows = csr.rows;
-  host.csr.num_cols = csr.cols;
-  VICINAL_ASSIGN_OR_RETURN(host.csr.row_ptr, DownloadVector(csr.row_ptr, csr.rows + 1, device));
-  VICINAL_ASSIGN_OR_RETURN(host.csr.col, DownloadVector(csr.col, csr.nnz, device));
-  if (csr.value != nullptr) {
-    VICINAL_ASSIGN_OR_RETURN(host.csr.value, DownloadVector(csr.value, csr.nnz, device));
-  }
-  return host;
 }
 
 HostFeatures ReplaceRows(const HostFeatures& stored, const HostFeatures& rows, const std::vector<int64_t>& positions) {

@@ -40,8 +40,6 @@ ReplacedRows InPlaceOfRows(const FeatureMatrix& stored, const HostFeatures& rows
 StatusOr<std::shared_ptr<const FeatureMatrix>> WithRows(const FeatureMatrix& stored, const HostFeatures& rows,
                                                         const std::vector<int64_t>& positions, Device& device);
 
-// A copy of `features` on the host.
-StatusOr<HostFeatures> Download(const FeatureMatrix& features, Device& device);
 // `stored` with row positions[i] replaced by row i of `rows`. The result is sparse if `stored` is. REQUIRES: equal
 // widths, positions distinct.
 HostFeatures ReplaceRows(const HostFeatures& stored, const HostFeatures& rows, const std::vector<int64_t>& positions);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Uploads, and the caches of derived adjacencies and their layouts. Invariant: an adjacency in the cache never changes
-// and never goes, so handles and views taken from it stay good; a layout stays as long as anyone holds it. Deriving one
+// Uploads, and the caches of derived adjacencies and their layouts. Invariant: an adjacency in the cache never changes,
+// and goes only while nobody uses the graph, so handles and views taken from it stay good; a layout stays as long as
+// anyone holds it. Deriving one
 // costs O(N + E) and runs outside the caches' lock.
 #include "engine/prepared/prepared_graph.h"
 
@@ -28,12 +29,14 @@ int64_t RowStride(int64_t cols, const Device& device) {
   return (cols + piece - 1) / piece * piece;
 }
 
+// Between padded rows on the device and rows without padding on the host, so much goes at once.
+constexpr int64_t kFloatsAtOnce = int64_t{1} << 21;
+
 // Rows with padding of zeros between them. The host pads them, some at a time.
 StatusOr<Buffer> UploadRows(const HostFeatures& features, int64_t stride, Device& device) {
   const int64_t rows = features.rows, cols = features.cols;
   if (stride == cols) return UploadVector(features.dense, device);
   VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device.Allocate(static_cast<size_t>(rows * stride) * sizeof(float)));
-  constexpr int64_t kFloatsAtOnce = int64_t{1} << 21;
   const int64_t at_once = std::min(rows, std::max<int64_t>(1, kFloatsAtOnce / stride));
   std::vector<float> apart(static_cast<size_t>(at_once * stride));
   for (int64_t begin = 0; begin < rows; begin += at_once) {
@@ -45,6 +48,26 @@ StatusOr<Buffer> UploadRows(const HostFeatures& features, int64_t stride, Device
                                                 static_cast<size_t>(count * stride) * sizeof(float)));
   }
   return buffer;
+}
+
+// Rows [rows, cols] without the padding between them, some at a time.
+StatusOr<std::vector<float>> RowsToHost(ConstMatrixView rows, Device& device) {
+  std::vector<float> host(static_cast<size_t>(rows.rows * rows.cols));
+  if (rows.stride == rows.cols) {
+    VICINAL_RETURN_IF_ERROR(device.CopyToHost(host.data(), rows.data, host.size() * sizeof(float)));
+    return host;
+  }
+  const int64_t at_once = std::min(rows.rows, std::max<int64_t>(1, kFloatsAtOnce / rows.stride));
+  std::vector<float> padded(static_cast<size_t>(at_once * rows.stride));
+  for (int64_t begin = 0; begin < rows.rows; begin += at_once) {
+    const int64_t count = std::min(at_once, rows.rows - begin);
+    VICINAL_RETURN_IF_ERROR(device.CopyToHost(padded.data(), rows.data + begin * rows.stride,
+                                              static_cast<size_t>(count * rows.stride) * sizeof(float)));
+    for (int64_t r = 0; r < count; ++r) {
+      std::copy_n(padded.data() + r * rows.stride, rows.cols, host.data() + (begin + r) * rows.cols);
+    }
+  }
+  return host;
 }
 
 // Of degrees: with loops of weight 1 they are the same whether loops are added or replaced.
@@ -178,6 +201,28 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::FillDenseInParts(i
   VICINAL_ASSIGN_OR_RETURN(result->buffer_, FillRows(rows, cols, stride, device, fill));
   result->dense_ = {result->buffer_.as<float>(), rows, cols, stride};
   return std::shared_ptr<const FeatureMatrix>(std::move(result));
+}
+
+StatusOr<HostFeatures> FeatureMatrix::ToHost(Device& device) const {
+  HostFeatures host;
+  host.sparse = sparse_;
+  host.rows = rows_;
+  host.cols = cols_;
+  if (!sparse_) {
+    VICINAL_ASSIGN_OR_RETURN(host.dense, RowsToHost(dense_, device));
+    return host;
+  }
+  const CsrView there = csr();
+  const auto entries = static_cast<size_t>(there.nnz);
+  host.csr.num_rows = rows_;
+  host.csr.num_cols = cols_;
+  host.csr.row_ptr.assign(host_row_ptr(), host_row_ptr() + rows_ + 1);
+  host.csr.col.resize(entries);
+  VICINAL_RETURN_IF_ERROR(device.CopyToHost(host.csr.col.data(), there.col, entries * sizeof(NodeId)));
+  if (there.value == nullptr) return host;
+  host.csr.value.resize(entries);
+  VICINAL_RETURN_IF_ERROR(device.CopyToHost(host.csr.value.data(), there.value, entries * sizeof(float)));
+  return host;
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> FeatureMatrix::CopyWithRows(const FeatureMatrix& stored,
@@ -396,6 +441,50 @@ StatusOr<std::shared_ptr<const DeviceVector>> PreparedGraph::MeanEdgeFeatures() 
 bool PreparedGraph::HoldsMeanEdgeFeatures() const {
   MutexLock lock(&mutex_);
   return mean_edge_features_ != nullptr;
+}
+
+void PreparedGraph::LeaveDevice() const {
+  // Freed without the lock.
+  decltype(adjacencies_) adjacencies;
+  decltype(layouts_) layouts;
+  decltype(degree_scales_) degree_scales;
+  std::shared_ptr<const DeviceVector> edge_features, mean_edge_features;
+  {
+    MutexLock lock(&mutex_);
+    adjacencies.swap(adjacencies_);
+    layouts.swap(layouts_);
+    degree_scales.swap(degree_scales_);
+    edge_features.swap(edge_features_);
+    mean_edge_features.swap(mean_edge_features_);
+    left_ = Left();
+    const auto count = [this](const auto& derived) { left_.bytes += derived->size_bytes(); };
+    for (const auto& [spec, adjacency] : adjacencies) left_.adjacencies.push_back(spec), count(adjacency);
+    for (const auto& [loops, scale] : degree_scales) left_.degree_scales.push_back(loops), count(scale);
+    left_.edge_features = edge_features != nullptr;
+    left_.mean_edge_features = mean_edge_features != nullptr;
+    if (left_.edge_features) count(edge_features);
+    if (left_.mean_edge_features) count(mean_edge_features);
+  }
+  Reservation none;
+  SettleReservation(&none);
+}
+
+int64_t PreparedGraph::returning_bytes() const {
+  MutexLock lock(&mutex_);
+  return left_.bytes;
+}
+
+Status PreparedGraph::ReturnToDevice() const {
+  Left left;
+  {
+    MutexLock lock(&mutex_);
+    left = std::exchange(left_, Left());
+  }
+  for (const AdjacencySpec& spec : left.adjacencies) VICINAL_RETURN_IF_ERROR(Adjacency(spec).status());
+  for (const SelfLoops loops : left.degree_scales) VICINAL_RETURN_IF_ERROR(DegreeScale(loops).status());
+  if (left.edge_features) VICINAL_RETURN_IF_ERROR(EdgeFeatures().status());
+  if (left.mean_edge_features) VICINAL_RETURN_IF_ERROR(MeanEdgeFeatures().status());
+  return OkStatus();
 }
 
 int64_t PreparedGraph::own_bytes() const {

@@ -98,6 +98,8 @@ class FeatureMatrix {
   // none is, with as many columns.
   static StatusOr<std::shared_ptr<const FeatureMatrix>> Concatenate(const std::vector<const FeatureMatrix*>& parts,
                                                                     Device& device);
+  // The numbers, on the host: Upload of them is equal to this. Errors of the device.
+  StatusOr<HostFeatures> ToHost(Device& device) const;
   bool sparse() const { return sparse_; }
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
@@ -158,8 +160,8 @@ class PreparedGraph {
   bool weighted() const { return !parts_.csr.value.empty(); }
   int64_t edge_feature_width() const { return parts_.edge_feature_width; }
 
-  // The adjacency of that spec on the device; derived once, then kept for the life of the graph. Equivalent specs share
-  // one. Errors of BuildAdjacency, which name nodes by the client's ids, and of the device.
+  // The adjacency of that spec on the device; derived once, then kept until LeaveDevice. Equivalent specs share one.
+  // Errors of BuildAdjacency, which name nodes by the client's ids, and of the device.
   StatusOr<std::shared_ptr<const DeviceCsr>> Adjacency(const AdjacencySpec& spec) const;
 
   // The shape of Adjacency(spec), without deriving it.
@@ -173,7 +175,7 @@ class PreparedGraph {
   StatusOr<std::shared_ptr<const DeviceVector>> DegreeScale(SelfLoops loops) const;
 
   // The features of all edges in memory of the device [E, edge_feature_width()], in the order of parts().csr. On a
-  // device with memory of its own a copy, sent once, then kept for the life of the graph; on the CPU the graph's own.
+  // device with memory of its own a copy, sent once, then kept until LeaveDevice; on the CPU the graph's own.
   StatusOr<const float*> EdgeFeatures() const;
   bool HoldsEdgeFeatures() const;  // whether EdgeFeatures would send nothing
 
@@ -206,6 +208,15 @@ class PreparedGraph {
   // layout. Replaces an earlier function.
   void NotifyOfLayouts(std::function<void()> made) const;
 
+  // Frees what was derived, with its part of the reservation, and remembers all of it but layouts. REQUIRES: no plan
+  // and no request uses the graph.
+  void LeaveDevice() const;
+  // Bytes that ReturnToDevice will take.
+  int64_t returning_bytes() const;
+  // Derives again what the last LeaveDevice has freed. What it takes is not reserved here (SettleReservation). Errors
+  // of the device.
+  Status ReturnToDevice() const;
+
   // Current bytes: CSR, permutation, features of edges, and everything derived.
   int64_t size_bytes() const;
   // The part of size_bytes() that a device with memory of its own has there: what was derived.
@@ -226,6 +237,13 @@ class PreparedGraph {
   LayoutKey KeyOf(const AdjacencySpec& spec, std::string_view kernel, std::string_view name) const {
     return {CanonicalSpec(spec, weighted()), std::string(kernel), std::string(name)};
   }
+  // What was derived when the graph left the device.
+  struct Left {
+    std::vector<AdjacencySpec> adjacencies;
+    std::vector<SelfLoops> degree_scales;
+    bool edge_features = false, mean_edge_features = false;
+    int64_t bytes = 0;
+  };
   std::shared_ptr<const DeviceCsr> FindAdjacency(const AdjacencySpec& canonical) const;
   AdjacencyLayoutRef FindLayout(const LayoutKey& key) const;
   void KeepLayout(KeptLayout made) const;
@@ -245,6 +263,7 @@ class PreparedGraph {
       VICINAL_GUARDED_BY(mutex_);
   mutable std::shared_ptr<const DeviceVector> edge_features_ VICINAL_GUARDED_BY(mutex_);  // null on the CPU
   mutable std::shared_ptr<const DeviceVector> mean_edge_features_ VICINAL_GUARDED_BY(mutex_);
+  mutable Left left_ VICINAL_GUARDED_BY(mutex_);
   mutable Mutex memory_mutex_;  // acquired before mutex_
   mutable Reservation memory_ VICINAL_GUARDED_BY(memory_mutex_);
 };

@@ -28,7 +28,8 @@ struct Entry {
   VersionClaim features_version;                // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
-  std::shared_ptr<const StoredGraph> stored;  // the version that is on disk only
+  std::shared_ptr<const StoredGraph> stored;  // the version that has to be loaded
+  std::shared_ptr<HostCopy> host;             // of `stored`; null: it is on disk only
   bool loading = false;                       // `stored` has not been in memory yet
   MonotonicTime last_use{};
   int64_t declared_nodes = 0, declared_edges = 0;
@@ -110,6 +111,14 @@ FeatureSetHandle HandleOf(FeatureSet set) {
   return std::make_shared<const FeatureSet>(std::move(set));
 }
 
+// Removes sets that `stored` does not describe.
+void DropUnlisted(const StoredGraph& stored, std::vector<FeatureSet>* sets) {
+  std::erase_if(*sets, [&](const FeatureSet& set) {
+    return std::none_of(stored.feature_sets.begin(), stored.feature_sets.end(),
+                        [&](const FeatureSetResource& listed) { return listed.version == set.version; });
+  });
+}
+
 // Whether the entry alone holds what `stored` describes, which is then all it has in memory.
 bool IsOnlyIn(const Entry& entry, const StoredGraph& stored) {
   if (!entry.graph || entry.version() != stored.serving.version || entry.graph.use_count() > 1) return false;
@@ -126,8 +135,8 @@ StatusOr<GraphHandle> HandleIn(const Entry& entry, const std::string& graph, int
                                const std::string& feature_set, int64_t feature_set_version) {
   if (!entry.graph) {
     if (entry.stored) {
-      return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), " is being loaded from disk; try again"),
-                         kLoadingRetry);
+      const char* const from = entry.host != nullptr ? " is being copied to the device" : " is being loaded from disk";
+      return Unavailable("GRAPH_LOADING", absl::StrCat(Quoted("graph", graph), from, "; try again"), kLoadingRetry);
     }
     if (!entry.load_error.ok() && entry.preparing_version == 0) {
       return Annotate(entry.load_error, absl::StrCat(Quoted("graph", graph), " could not be loaded from disk"));
@@ -178,6 +187,7 @@ GraphStatus StatusOf(const std::string& name, const Entry& entry) {
   }
   status.graph = entry.graph;
   status.stored = entry.stored;
+  status.host = entry.host;
   for (const auto& [feature_name, set] : entry.features) status.feature_sets.push_back(set);
   return status;
 }
@@ -210,7 +220,7 @@ struct GraphStore::State {
     return HandleOf(std::move(set));
   }
 
-  // Null unless that version is on disk only.
+  // Null unless that version has to be loaded.
   Entry* FindStored(const std::string& name, int64_t version) VICINAL_REQUIRES(mutex) {
     const auto found = entries.find(name);
     if (found == entries.end() || !found->second.stored) return nullptr;
@@ -301,6 +311,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
                                std::shared_ptr<Reservation> features_memory) {
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
+  std::shared_ptr<HostCopy> old_host;
   std::map<std::string, FeatureSetHandle> old_features;
   {
     MutexLock lock(&state_->mutex);
@@ -312,6 +323,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
     if (graph.ok()) {
       Retire(entry);
       entry.stored = nullptr;
+      old_host = std::exchange(entry.host, nullptr);
       entry.load_error = OkStatus();
       entry.last_use = state_->options.clock->Now();
       old_graph = std::exchange(entry.graph, *std::move(graph));
@@ -358,12 +370,16 @@ int64_t GraphStore::StoredVersion(const std::string& name) const {
 void GraphStore::FinishLoad(const std::string& name, int64_t version,
                             StatusOr<std::shared_ptr<const PreparedGraph>> graph, std::vector<FeatureSet> feature_sets,
                             const std::map<std::string, Status>& lost) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock
   {
     MutexLock lock(&state_->mutex);
     Entry* const entry = state_->FindStored(name, version);
     if (entry == nullptr) return;
     entry->loading = false;
     if (graph.ok()) {
+      // A set that was deleted while the copy came back.
+      if (entry->host != nullptr) DropUnlisted(*entry->stored, &feature_sets);
+      host = std::exchange(entry->host, nullptr);
       entry->stored = nullptr;
       entry->graph = *std::move(graph);
       // With those of an earlier load: what was damaged then is not on disk any more.
@@ -375,6 +391,7 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
       }
     } else if (graph.status().code() != StatusCode::kResourceExhausted) {
       entry->stored = nullptr;
+      host = std::exchange(entry->host, nullptr);
       entry->load_error = graph.status();
       if (entry->preparing_version == 0) {
         entry->error = graph.status();
@@ -408,10 +425,12 @@ void GraphStore::PostponeLoad(const std::string& name, int64_t version) {
 }
 
 void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredGraph other) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock
   {
     MutexLock lock(&state_->mutex);
     Entry* const entry = state_->FindStored(name, version);
     if (entry == nullptr) return;
+    host = std::exchange(entry->host, nullptr);
     entry->stored = std::make_shared<const StoredGraph>(std::move(other));
   }
   state_->watchers.Notify(name);
@@ -422,6 +441,7 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
   const std::string name = graph->parts().name;
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
+  std::shared_ptr<HostCopy> old_host;
   std::map<std::string, FeatureSetHandle> old_features;
   {
     MutexLock lock(&state_->mutex);
@@ -429,6 +449,7 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
     if (entry.version() >= graph->parts().version) return;
     Retire(entry);
     entry.stored = nullptr;
+    old_host = std::exchange(entry.host, nullptr);
     entry.loading = false;
     entry.error = entry.load_error = OkStatus();
     old_graph = std::exchange(entry.graph, std::move(graph));
@@ -475,13 +496,53 @@ bool GraphStore::Evict(const std::string& name, StoredGraph stored) {
   return true;
 }
 
+std::shared_ptr<HostCopy> GraphStore::LeaveDevice(const std::string& name, StoredGraph stored) {
+  std::shared_ptr<HostCopy> copy;
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(name);
+    if (found == state_->entries.end() || !IsOnlyIn(found->second, stored)) return nullptr;
+    Entry& entry = found->second;
+    std::vector<FeatureSetHandle> sets;
+    for (auto& [set_name, set] : std::exchange(entry.features, {})) sets.push_back(std::move(set));
+    copy = entry.host = std::make_shared<HostCopy>(std::exchange(entry.graph, nullptr), sets);
+    entry.stored = std::make_shared<const StoredGraph>(std::move(stored));
+  }
+  state_->watchers.Notify(name);
+  return copy;
+}
+
+std::shared_ptr<HostCopy> GraphStore::HostCopyOf(const std::string& name, int64_t version) const {
+  MutexLock lock(&state_->mutex);
+  Entry* const entry = state_->FindStored(name, version);
+  return entry == nullptr ? nullptr : entry->host;
+}
+
+int64_t GraphStore::DropHostCopy(const std::string& name, int64_t version) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock
+  {
+    MutexLock lock(&state_->mutex);
+    Entry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr || entry->host == nullptr) return 0;
+    host = std::exchange(entry->host, nullptr);
+    StoredGraph stored = *entry->stored;
+    stored.serving.tier = Tier::kDisk;
+    entry->stored = std::make_shared<const StoredGraph>(std::move(stored));
+  }
+  state_->watchers.Notify(name);
+  return host->graph()->size_bytes() + host->feature_bytes();
+}
+
 std::vector<GraphUse> GraphStore::ByLastUse() const {
   std::vector<GraphUse> uses;
   {
     MutexLock lock(&state_->mutex);
     for (const auto& [name, entry] : state_->entries) {
-      if (!entry.graph) continue;
-      uses.push_back({name, entry.version(), entry.graph->parts().pinned, entry.last_use});
+      if (!entry.graph && !entry.host) continue;
+      const PreparedGraph& graph = entry.graph ? *entry.graph : *entry.host->graph();
+      int64_t device_bytes = entry.graph ? graph.device_bytes() : 0;
+      for (const auto& [set_name, set] : entry.features) device_bytes += set->matrix->device_bytes();
+      uses.push_back({name, entry.version(), graph.parts().pinned, !entry.graph, device_bytes, entry.last_use});
     }
   }
   std::stable_sort(uses.begin(), uses.end(), [](const auto& a, const auto& b) { return a.last_use < b.last_use; });
@@ -585,6 +646,7 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
       const bool was_lost = entry.lost_features.erase(name) > 0;
       if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound("feature set", name);
       entry.stored = std::move(rest);
+      if (entry.host != nullptr) entry.host->Forget(name);
     } else {
       const bool was_lost = entry.lost_features.erase(name) > 0;
       const auto set = entry.features.find(name);

@@ -19,22 +19,13 @@
 #include "engine/base/status.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepared/prepared_graph.h"
+#include "engine/store/feature_set.h"
+#include "engine/store/host_copy.h"
 #include "engine/store/version_source.h"
 
 namespace vicinal {
 
-struct FeatureSet {
-  std::string graph;
-  std::string name;
-  int64_t version = 0;
-  WallTime create_time{};
-  std::string source_digest;                    // of what the upload was made from; opaque
-  std::shared_ptr<const FeatureMatrix> matrix;  // each copy keeps `memory` alive
-  std::shared_ptr<Reservation> memory;          // of the matrix; changed by the store only; null: not counted
-};
-using FeatureSetHandle = std::shared_ptr<const FeatureSet>;
-
-// What is known of a version that is on disk and not in memory.
+// What is known of a version that no request can use now: it is on disk only, or on the host and not on the device.
 struct StoredGraph {
   ServingGraph serving;  // size_bytes: when it was in memory last, 0 if it never was
   int64_t node_count = 0;
@@ -55,10 +46,11 @@ struct GraphStatus {
   int64_t edge_count = 0;
   std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none is in memory
   std::vector<FeatureSetHandle> feature_sets;  // by name, in memory
-  std::shared_ptr<const StoredGraph> stored;   // the version that is on disk only; null: there is none
+  std::shared_ptr<const StoredGraph> stored;   // the version that has to be loaded first; null: there is none
+  std::shared_ptr<const HostCopy> host;        // of `stored`, if it is on the host; null: it is on disk only
 };
 
-// The version that serves, in memory or on disk only; 0: none.
+// The version that serves, wherever it is; 0: none.
 int64_t ServingVersion(const GraphStatus& status);
 
 // The graph and features of a request.
@@ -72,13 +64,15 @@ struct GraphUse {
   std::string name;
   int64_t version = 0;
   bool pinned = false;
+  bool left_device = false;  // a HostCopy is all there is of it
+  int64_t device_bytes = 0;  // with its feature sets
   MonotonicTime last_use{};
 };
 
-// Thread-safe. A name goes PREPARING or LOADING -> READY | FAILED. A READY graph may be on disk only: see Evict. While
-// a READY name is replaced, the old version serves; if the preparation of the new one fails, the old one continues to
-// serve (state READY, `error` set). Reservations of versions that were deleted or replaced are transferred to
-// Account::kRequests, because only requests still use them.
+// Thread-safe. A name goes PREPARING or LOADING -> READY | FAILED. A READY graph may be on disk only, or on the host
+// only: see Evict and LeaveDevice. While a READY name is replaced, the old version serves; if the preparation of the
+// new one fails, the old one continues to serve (state READY, `error` set). Reservations of versions that were deleted
+// or replaced are transferred to Account::kRequests, because only requests still use them.
 class GraphStore {
  public:
   struct Options {
@@ -105,19 +99,21 @@ class GraphStore {
                      std::shared_ptr<const FeatureMatrix> default_features,
                      std::shared_ptr<Reservation> features_memory = nullptr);
 
-  // --- versions that are on disk ---
+  // --- versions that have to be loaded: from disk, or from their HostCopy ---
   // Claims the name for a version on disk, in state LOADING; `last_use` orders those of the start. The name can be
   // replaced or deleted as if the version served already. Does nothing if the name is taken.
   void BeginLoad(const std::string& name, StoredGraph stored, MonotonicTime last_use);
   // Counts as a use of the graph, in memory or on disk.
   void Touch(const std::string& name);
-  // The version of `name` that is on disk only; 0: there is none.
+  // The version of `name` that has to be loaded before it can be used; 0: there is none.
   int64_t StoredVersion(const std::string& name) const;
+  // Its copy on the host; null: it is on disk only, or StoredVersion is another.
+  std::shared_ptr<HostCopy> HostCopyOf(const std::string& name, int64_t version) const;
   // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
   // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
   // the name is FAILED, and requests get that error until an upload is prepared, or the name deleted; it takes no place
   // under max_graphs. `lost`: feature sets that could not be loaded, by name; requests
-  // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is on disk only.
+  // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is StoredVersion.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
                   std::vector<FeatureSet> feature_sets, const std::map<std::string, Status>& lost = {});
   // What FinishLoad says of one feature set of a version in memory; OK: it is not lost any more.
@@ -135,6 +131,11 @@ class GraphStore {
   // Frees a version in memory, which then is on disk only. False, and no effect: it does not serve any more, or
   // somebody else still uses it or one of its feature sets. `stored` describes what is on disk: all its feature sets.
   bool Evict(const std::string& name, StoredGraph stored);
+  // The same, but the version stays on the host, and nothing of it needs to be on disk. Null where Evict returns false;
+  // else the copy, which the caller makes leave the device; requests wait for it to come back from now on.
+  std::shared_ptr<HostCopy> LeaveDevice(const std::string& name, StoredGraph stored);
+  // Frees the HostCopy of a version, which then is on disk only. Returns its bytes; 0: there is none.
+  int64_t DropHostCopy(const std::string& name, int64_t version);
   // The graphs in memory, the least recently used first.
   std::vector<GraphUse> ByLastUse() const;
   // The names of all graphs that serve, in memory or on disk, the most recently used first.

@@ -151,6 +151,17 @@ struct Metrics::Impl {
                           .Help("Graphs that left memory because it was needed, and stay on disk.")
                           .Register(*registry)
                           .Add({});
+    auto& returns = prometheus::BuildHistogram()
+                        .Name("vicinal_graph_return_duration_seconds")
+                        .Help("Time to copy a graph with its feature sets from the host to the device, by outcome.")
+                        .Register(*registry);
+    returns_succeeded = &returns.Add({{"outcome", "loaded"}}, load_seconds);
+    returns_failed = &returns.Add({{"outcome", "failed"}}, load_seconds);
+    graphs_left_device = &prometheus::BuildCounter()
+                              .Name("vicinal_graphs_left_device_total")
+                              .Help("Graphs that left the device because its memory was needed, and stay on the host.")
+                              .Register(*registry)
+                              .Add({});
     auto& failures = prometheus::BuildCounter()
                          .Name("vicinal_state_failures_total")
                          .Help("Operations on the state directory that failed, by kind.")
@@ -226,6 +237,8 @@ struct Metrics::Impl {
   Counter* answers_evicted;
   Histogram *loads_succeeded, *loads_failed;
   Counter* graphs_evicted;
+  Histogram *returns_succeeded, *returns_failed;
+  Counter* graphs_left_device;
   Counter* state_failures[std::size(kStateFailures)];
   Counter* tuning_runs[std::size(kTuningOutcomes)];
   Counter* tuning_samples;
@@ -335,6 +348,12 @@ void Metrics::GraphLoaded(std::string_view outcome, double seconds) {
 }
 
 void Metrics::GraphEvicted() { impl_->graphs_evicted->Increment(); }
+
+void Metrics::GraphLeftDevice() { impl_->graphs_left_device->Increment(); }
+
+void Metrics::GraphReturned(std::string_view outcome, double seconds) {
+  (outcome == "loaded" ? impl_->returns_succeeded : impl_->returns_failed)->Observe(seconds);
+}
 
 void Metrics::StateFailure(std::string_view kind) { impl_->state_failures[IndexOf(kStateFailures, kind)]->Increment(); }
 

@@ -28,14 +28,15 @@ struct StateSnapshot {
     std::string operation, kernel, device;
     int64_t count = 0;
   };
-  int64_t graphs = 0, resident_graphs = 0, models = 0, feature_sets = 0, open_uploads = 0, queue_depth = 0,
-          kept_answers = 0;
+  int64_t graphs = 0, resident_graphs = 0, host_graphs = 0, models = 0, feature_sets = 0, open_uploads = 0,
+          queue_depth = 0, kept_answers = 0;
   int64_t graph_bytes = 0, feature_bytes = 0, model_bytes = 0, plan_bytes = 0, answer_bytes = 0, request_bytes = 0,
           upload_bytes = 0, budget_bytes = 0;
   StoredBytes on_disk, on_host, on_device;
-  int64_t not_durable = 0;                // versions
-  int64_t quarantined_kernels = 0;        // configurations
-  double last_state_write_seconds = 0.0;  // since 1970; 0: never
+  int64_t device_bytes = 0, device_limit_bytes = 0;  // allocated on a GPU; --device_memory_bytes
+  int64_t not_durable = 0;                           // versions
+  int64_t quarantined_kernels = 0;                   // configurations
+  double last_state_write_seconds = 0.0;             // since 1970; 0: never
   double busy_seconds = 0.0;
   bool ready = false;
   ConnectionCounts connections;
@@ -94,6 +95,8 @@ class Metrics final : public StatsSink {
   void AnswersEvicted() override;
   void GraphLoaded(std::string_view outcome, double seconds) override;
   void GraphEvicted() override;
+  void GraphLeftDevice() override;
+  void GraphReturned(std::string_view outcome, double seconds) override;
   void StateFailure(std::string_view kind) override;
 
   // The device's name in vicinal_build_info, once it is known, and what reads its state at each scrape; null: nothing.

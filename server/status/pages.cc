@@ -78,7 +78,20 @@ std::string EdgeFeaturesText(int64_t width) {
                     : absl::StrCat(" (", CountText(width), width == 1 ? " feature" : " features", " each)");
 }
 
-std::string GraphsSection(const std::vector<GraphResource>& graphs) {
+bool HasGpu(const StatusSource& source) {
+  const std::vector<DeviceInfo> devices = source.engine->Devices();
+  return !devices.empty() && devices.front().name != "cpu";
+}
+
+// Where a graph is, if not where kernels run.
+std::string PlaceText(Tier tier, bool has_gpu) {
+  if (tier == Tier::kDisk) return "on disk";
+  return tier == Tier::kHost && has_gpu ? "on the host" : "";
+}
+
+std::string GraphsSection(const StatusSource& source) {
+  const std::vector<GraphResource> graphs = source.engine->ListGraphs();
+  const bool has_gpu = HasGpu(source);
   HtmlTable table({"graph", "state", "version", "nodes", "edges", "order", "feature sets", "memory", ""});
   for (const GraphResource& graph : graphs) {
     const bool serves = graph.serving.has_value();
@@ -89,9 +102,9 @@ std::string GraphsSection(const std::vector<GraphResource>& graphs) {
                      serves ? std::string(ToString(graph.serving->order)) : "-",
                      CountText(static_cast<int64_t>(graph.feature_sets.size())),
                      serves ? BytesText(graph.serving->size_bytes) : "-",
-                     !graph.error.ok()                    ? std::string(graph.error.message())
-                     : serves && !graph.serving->resident ? "on disk"
-                                                          : ""});
+                     !graph.error.ok() ? std::string(graph.error.message())
+                     : serves          ? PlaceText(graph.serving->tier, has_gpu)
+                                       : ""});
   }
   return absl::StrCat("<h2>Graphs</h2>\n", table.Text("There is no graph."));
 }
@@ -184,7 +197,7 @@ std::string FeatureSetsSection(const GraphResource& graph) {
 std::string OverviewPage(const StatusSource& source, bool sign_out) {
   const StateSnapshot state = source.snapshot();
   return WholePage("Vicinal",
-                   absl::StrCat(GraphsSection(source.engine->ListGraphs()), ModelsSection(source.engine->ListModels()),
+                   absl::StrCat(GraphsSection(source), ModelsSection(source.engine->ListModels()),
                                 LatencySection(source), MemorySection(state), ServerSection(source, state)),
                    sign_out);
 }
@@ -197,9 +210,13 @@ StatusOr<std::string> GraphPage(const StatusSource& source, const std::string& n
   if (graph.serving) {
     absl::StrAppend(&body, ProfileSection(graph), FeatureSetsSection(graph));
     // What is on disk only stays there.
-    if (graph.serving->resident) {
+    if (graph.serving->in_memory()) {
       const StatusOr<GraphPicture> picture = source.engine->Picture(name, kPictureSide);
       if (picture.ok()) absl::StrAppend(&body, PictureSection(*picture));
+      if (const std::string place = PlaceText(graph.serving->tier, HasGpu(source)); !place.empty()) {
+        absl::StrAppend(&body, "<p>The graph is ", place, "; the next request copies it to the GPU.</p>\n");
+        return WholePage("Vicinal: " + name, body, sign_out);  // the tuning report would copy it, too
+      }
       const StatusOr<TuningReport> tuning = source.engine->GetTuning(name);
       if (tuning.ok()) absl::StrAppend(&body, KernelsSection(*tuning));
     } else {

@@ -34,7 +34,7 @@ class LoadingEngine final : public ::vicinal::testing::FakeEngine {
     GraphResource graph;
     graph.name = "g";
     graph.state = progress_.serves ? GraphState::kReady : GraphState::kLoading;
-    graph.serving.emplace().resident = progress_.serves;
+    graph.serving.emplace().tier = progress_.serves ? Tier::kHost : Tier::kDisk;
     return {graph};
   }
 

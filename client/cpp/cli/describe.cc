@@ -49,6 +49,7 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
   PrintDurability(graph.durability(), graph.durability_error(), out);
   if (graph.pinned()) out << "pinned: stays in memory\n";
   if (graph.version() != 0 && !graph.resident()) out << "on disk only: the next request loads it\n";
+  if (graph.tier() == v1::Graph::TIER_DEVICE) out << "on the GPU\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
 }

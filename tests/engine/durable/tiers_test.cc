@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "tests/engine/api/small_world.h"
+#include "tests/engine/durable/tier_testing.h"
 #include "tests/engine/state/temporary_directory.h"
 
 namespace vicinal {
@@ -27,42 +28,11 @@ namespace {
 
 using testing::AllNodes;
 using testing::AwaitGraph;
+using testing::CountingStats;
 using testing::Infer;
+using testing::kRingNodes;
+using testing::Ring;
 using testing::SmallModel;
-
-// Counts loads and evictions.
-class CountingStats final : public StatsSink {
- public:
-  void StageSeconds(std::string_view, double) override {}
-  void PhaseSeconds(std::string_view, double) override {}
-  void QueueDepth(int64_t) override {}
-  void GraphLoaded(std::string_view outcome, double) override { (outcome == "loaded" ? loads : failures) += 1; }
-  void GraphEvicted() override { evictions += 1; }
-
-  std::atomic<int> loads{0}, failures{0}, evictions{0};
-};
-
-constexpr int64_t kNodes = 600;
-
-// A ring, whose features differ from name to name.
-GraphSource Ring(const std::string& name) {
-  std::vector<int64_t> ends(2 * kNodes);
-  for (int64_t i = 0; i < kNodes; ++i) {
-    ends[static_cast<size_t>(i)] = i;
-    ends[static_cast<size_t>(kNodes + i)] = (i + 1) % kNodes;
-  }
-  std::vector<float> rows;
-  for (int64_t i = 0; i < kNodes * testing::kSmallFeatures; ++i) {
-    rows.push_back(0.125f * static_cast<float>((i + static_cast<int64_t>(name.back()) * 3) % 11));
-  }
-  GraphSource source;
-  source.name = name;
-  source.node_count = kNodes;
-  source.edge_index = testing::Ints(ends, {2, kNodes});
-  source.x = testing::Floats(rows, {kNodes, testing::kSmallFeatures});
-  source.feature_count = testing::kSmallFeatures;
-  return source;
-}
 
 class TiersTest : public ::testing::Test {
  protected:
@@ -110,7 +80,7 @@ class TiersTest : public ::testing::Test {
     ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
     AwaitDurable(name);
   }
-  bool Resident(const std::string& name) { return engine_->GetGraph(name)->serving->resident; }
+  bool Resident(const std::string& name) { return engine_->GetGraph(name)->serving->in_memory(); }
   std::vector<float> Answers(const std::string& name) {
     const auto result = Infer(*engine_, AllNodes(name, "m"));
     EXPECT_TRUE(result.ok()) << name << ": " << result.status();
@@ -164,9 +134,9 @@ TEST_F(TiersTest, MoreGraphsThanMemoryServeWithTheSameBits) {
     const auto graph = engine_->GetGraph(absl::StrCat("g", i));
     ASSERT_TRUE(graph.ok());
     EXPECT_EQ(graph->state, GraphState::kReady);
-    EXPECT_EQ(graph->node_count, kNodes);
+    EXPECT_EQ(graph->node_count, kRingNodes);
     EXPECT_EQ(graph->feature_sets.size(), 1u);
-    resident += graph->serving->resident ? 1 : 0;
+    resident += graph->serving->in_memory() ? 1 : 0;
   }
   EXPECT_LT(resident, kGraphs);
   EXPECT_GT(resident, 0);
@@ -209,7 +179,7 @@ TEST_F(TiersTest, BytesAreCountedWhereTheyAre) {
   EXPECT_EQ(both.on_disk.graphs, bytes_in("graphs", "graph.vsec"));
   EXPECT_EQ(both.on_disk.features, bytes_in("graphs", "features.vsec"));
   EXPECT_EQ(both.on_disk.models, bytes_in("models", "model.vsec"));
-  EXPECT_EQ(both.on_host.features, 2 * kNodes * testing::kSmallFeatures * 4);
+  EXPECT_EQ(both.on_host.features, 2 * kRingNodes * testing::kSmallFeatures * 4);
   EXPECT_EQ(both.on_host.graphs + both.on_host.features, BytesOf("g0") + BytesOf("g1"));
   EXPECT_EQ(both.on_host.models, engine_->GetModel("m")->size_bytes);
   EXPECT_EQ(both.on_device.graphs + both.on_device.features + both.on_device.models, 0) << "a CPU has one memory";
@@ -306,8 +276,8 @@ TEST_F(TiersTest, WhatIsOnDiskOnlyCanBeReplacedDeletedAndGivenFeatures) {
   AwaitDurable("g0");
   EXPECT_GT(AwaitGraph(*engine_, "g0")->serving->version, former);
   ASSERT_TRUE(engine_->DeleteGraph("g1", 0).ok());
-  const std::vector<float> rows(kNodes * testing::kSmallFeatures, 0.5f);
-  const HostTensor x = testing::Floats(rows, {kNodes, testing::kSmallFeatures});
+  const std::vector<float> rows(kRingNodes * testing::kSmallFeatures, 0.5f);
+  const HostTensor x = testing::Floats(rows, {kRingNodes, testing::kSmallFeatures});
   FeatureTensors tensors;
   tensors.dense = x.view();
   ASSERT_TRUE(engine_->PutFeatures("g2", "more", tensors, false, 0).ok());

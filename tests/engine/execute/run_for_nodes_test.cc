@@ -119,7 +119,7 @@ TEST_F(RunForNodesTest, RowsInPlaceOfStoredOnesGiveTheBitsOfAMatrixThatHasThem) 
     const auto plan = *Plan::Build(RequestFor(model, graph_, *stored), ThePlanBench().registry, device);
     for (const bool sparse_rows : {false, true}) {
       const auto sent_matrix = UploadFeatures(RandomFeatures(kNodes, kCols, random), kCols, sparse_rows, *graph_);
-      const HostFeatures all = *Download(*sent_matrix, device);
+      const HostFeatures all = *sent_matrix->ToHost(device);
       HostFeatures sent = all;
       if (sparse_rows) {
         sent.csr.row_ptr.resize(positions.size() + 1);

@@ -115,7 +115,7 @@ TEST(Selection, RowsAreReplacedInMemoryOfTheDevice) {
       const auto replaced = WithRows(**uploaded, rows, {2, 0}, *device);
       ASSERT_TRUE(replaced.ok());
       const HostFeatures want = ReplaceRows(stored, rows, {2, 0});
-      const auto got = Download(**replaced, *device);
+      const auto got = (*replaced)->ToHost(*device);
       ASSERT_TRUE(got.ok());
       EXPECT_EQ(got->dense, want.dense);
       EXPECT_EQ(got->csr.row_ptr, want.csr.row_ptr);
@@ -123,7 +123,7 @@ TEST(Selection, RowsAreReplacedInMemoryOfTheDevice) {
       EXPECT_EQ(got->csr.value, want.csr.value);
       EXPECT_EQ((*replaced)->size_bytes(), got->size_bytes());
       // What was stored is as it was.
-      EXPECT_EQ(Download(**uploaded, *device)->dense, stored.dense);
+      EXPECT_EQ((*uploaded)->ToHost(*device)->dense, stored.dense);
     }
   }
 }
@@ -140,17 +140,17 @@ TEST(Selection, RowsThatLieApartAreReplacedAndComeBack) {
   ASSERT_GT((*uploaded)->dense().stride, kCols);
   const auto replaced = WithRows(**uploaded, row, {1}, gpu);
   ASSERT_TRUE(replaced.ok());
-  EXPECT_EQ(Download(**replaced, gpu)->dense, ReplaceRows(stored, row, {1}).dense);
+  EXPECT_EQ((*replaced)->ToHost(gpu)->dense, ReplaceRows(stored, row, {1}).dense);
   EXPECT_EQ((*replaced)->size_bytes(), (*uploaded)->size_bytes());
-  EXPECT_EQ(Download(**uploaded, gpu)->dense, values);
+  EXPECT_EQ((*uploaded)->ToHost(gpu)->dense, values);
 }
 
-TEST(Selection, DownloadGivesBackWhatWasUploaded) {
+TEST(Selection, ToHostGivesBackWhatWasUploaded) {
   auto device = MakeCpuDevice(1);
   const HostFeatures sparse = Sparse({0, 1, 1, 3}, {1, 0, 1}, {2, 5, 6}, 2);
   const auto uploaded = FeatureMatrix::Upload(sparse, *device);
   ASSERT_TRUE(uploaded.ok());
-  const auto back = Download(**uploaded, *device);
+  const auto back = (*uploaded)->ToHost(*device);
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(back->csr.row_ptr, sparse.csr.row_ptr);
   EXPECT_EQ(back->csr.col, sparse.csr.col);

@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -16,11 +17,12 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/mutex.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::testing {
 
-// Open to all while an Opened of it lives. Used by one thread at a time, and by those that it waits for.
+// Open to all while an Opened of it lives. Thread-safe: while one thread has it open, others may touch it unnoticed.
 class GuardedMemory {
  public:
   static constexpr size_t kBytes = size_t{1} << 28;
@@ -37,16 +39,20 @@ class GuardedMemory {
   // 64-byte aligned, never given out again; null when there is no more.
   void* Take(size_t bytes) {
     const size_t room = (bytes + 63) / 64 * 64;
+    const MutexLock lock(&mutex_);
     if (room > kBytes - used_) return nullptr;
     used_ += room;
     return begin_ + used_ - room;
   }
-  bool Holds(const void* data) const { return data >= begin_ && data <= begin_ + used_; }
+  bool Holds(const void* data) const {
+    const MutexLock lock(&mutex_);
+    return data >= begin_ && data <= begin_ + used_;
+  }
 
   class Opened {
    public:
-    explicit Opened(GuardedMemory& memory) : memory_(memory) { memory_.Protect(PROT_READ | PROT_WRITE); }
-    ~Opened() { memory_.Protect(PROT_NONE); }
+    explicit Opened(GuardedMemory& memory) : memory_(memory) { memory_.AddOpen(1); }
+    ~Opened() { memory_.AddOpen(-1); }
     Opened(const Opened&) = delete;
     Opened& operator=(const Opened&) = delete;
 
@@ -55,10 +61,18 @@ class GuardedMemory {
   };
 
  private:
-  void Protect(int access) { VICINAL_CHECK(mprotect(begin_, kBytes, access) == 0); }
+  void AddOpen(int count) {
+    const MutexLock lock(&mutex_);
+    const bool was_open = open_ > 0;
+    open_ += count;
+    if (was_open == (open_ > 0)) return;
+    VICINAL_CHECK(mprotect(begin_, kBytes, open_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE) == 0);
+  }
 
   char* begin_ = nullptr;
-  size_t used_ = 0;
+  mutable Mutex mutex_;
+  size_t used_ VICINAL_GUARDED_BY(mutex_) = 0;
+  int open_ VICINAL_GUARDED_BY(mutex_) = 0;  // how many Opened live
 };
 
 class OwnMemoryDevice;
@@ -125,7 +139,7 @@ class OwnMemoryDevice final : public Device {
 
   GuardedMemory memory_;
   const std::unique_ptr<Device> cpu_ = MakeCpuDevice(2);
-  int64_t allocated_ = 0;
+  std::atomic<int64_t> allocated_{0};
 };
 
 inline OwnMemoryContext::OwnMemoryContext(OwnMemoryDevice& device)

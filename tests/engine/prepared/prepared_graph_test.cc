@@ -162,6 +162,32 @@ HostFeatures SparseRows(std::vector<EdgeId> row_ptr, std::vector<NodeId> col, st
   return sparse;
 }
 
+TEST_F(PreparedGraphTest, FeaturesComeBackToTheHostAsTheyWere) {
+  testing::OwnMemoryDevice gpu;
+  for (Device* const device : {static_cast<Device*>(&gpu), device_.get()}) {
+    for (const int64_t cols : {3, 33, 1433}) {  // with padding, and more rows than travel at once
+      const HostFeatures dense = DenseRows(3000, cols, 1);
+      const auto back = (*FeatureMatrix::Upload(dense, *device))->ToHost(*device);
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_FALSE(back->sparse);
+      EXPECT_EQ(back->rows, dense.rows);
+      EXPECT_EQ(back->cols, cols);
+      EXPECT_EQ(back->dense, dense.dense);
+    }
+    for (const std::vector<float>& values : {std::vector<float>{1, 2, 3}, std::vector<float>()}) {
+      const HostFeatures sparse = SparseRows({0, 1, 3}, {8, 0, 4}, values);
+      const auto back = (*FeatureMatrix::Upload(sparse, *device))->ToHost(*device);
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_TRUE(back->sparse);
+      EXPECT_EQ(back->rows, sparse.rows);
+      EXPECT_EQ(back->cols, sparse.cols);
+      EXPECT_EQ(back->csr.row_ptr, sparse.csr.row_ptr);
+      EXPECT_EQ(back->csr.col, sparse.csr.col);
+      EXPECT_EQ(back->csr.value, sparse.csr.value);
+    }
+  }
+}
+
 TEST_F(PreparedGraphTest, RowsOfSeveralMatricesStandOneAfterTheOther) {
   testing::OwnMemoryDevice gpu;
   for (const int64_t cols : {3, 33}) {  // on the GPU, rows of 33 have padding
@@ -335,6 +361,45 @@ TEST_F(PreparedGraphTest, KeepsLayoutsThatAreUsedAndAFewMore) {
   }
   EXPECT_EQ(graph->size_bytes(), with_one + 1000 * static_cast<int64_t>(PreparedGraph::kMaxLayouts - 1));
   EXPECT_EQ(*graph->Layout({}, "groups", "used", make), *used);
+}
+
+TEST_F(PreparedGraphTest, LeavesTheDeviceAndReturnsAsItWas) {
+  testing::OwnMemoryDevice gpu;
+  PreparedGraph::Parts parts;
+  parts.csr = BuildCsrByTarget(UniformGraph(40, 100, 2));
+  parts.permutation = Permutation::Identity(40);
+  parts.edge_feature_width = 1;
+  parts.edge_attr.assign(static_cast<size_t>(parts.csr.nnz()), 0.5f);
+  const PreparedGraph graph(std::move(parts), &gpu);
+  MemoryBudget budget(0);
+  graph.AddReservation(*budget.Reserve(Account::kGraphs, 1 << 20, "a test"));
+  const LayoutMaker make = [](LayoutSource&) -> StatusOr<AdjacencyLayoutRef> {
+    return AdjacencyLayoutRef(std::make_shared<EdgeCount>(0));
+  };
+  const AdjacencySpec sent, looped = {SelfLoops::kReplace, 1.0f, EdgeWeighting::kGcnOnes};
+  const int64_t bare = graph.size_bytes();
+  ASSERT_TRUE(graph.Adjacency(sent).ok() && graph.Adjacency(looped).ok());
+  ASSERT_TRUE(graph.DegreeScale(SelfLoops::kReplace).ok() && graph.EdgeFeatures().ok());
+  ASSERT_TRUE(graph.MeanEdgeFeatures().ok());
+  const int64_t derived = graph.device_bytes();
+  ASSERT_TRUE(graph.Layout(sent, "groups", "16", make).ok());
+  graph.LeaveDevice();
+  EXPECT_EQ(gpu.allocated_bytes(), 0);
+  EXPECT_EQ(graph.device_bytes(), 0);
+  EXPECT_EQ(graph.size_bytes(), bare);
+  EXPECT_EQ(budget.Snapshot().graphs, bare);
+  EXPECT_EQ(graph.returning_bytes(), derived) << "layouts are not among what returns";
+  EXPECT_FALSE(graph.Holds(sent) || graph.Holds(SelfLoops::kReplace) || graph.HoldsEdgeFeatures());
+  EXPECT_TRUE(graph.Layouts().empty());
+
+  ASSERT_TRUE(graph.ReturnToDevice().ok());
+  EXPECT_EQ(graph.device_bytes(), derived);
+  EXPECT_EQ(graph.returning_bytes(), 0);
+  EXPECT_TRUE(graph.Holds(sent) && graph.Holds(looped) && graph.Holds(SelfLoops::kReplace));
+  EXPECT_TRUE(graph.HoldsEdgeFeatures() && graph.HoldsMeanEdgeFeatures());
+  const auto back = graph.Adjacency(looped);
+  const testing::GuardedMemory::Opened opened(gpu.memory());
+  ExpectEqual((*back)->view(), *BuildAdjacency(graph.parts().csr, looped));
 }
 
 TEST_F(PreparedGraphTest, ThreadsGetTheSameAdjacency) {

@@ -118,6 +118,9 @@ TEST(MetricsTest, TheRest) {
   metrics.GraphLoaded("loaded", 0.25);
   metrics.GraphLoaded("failed", 0.5);
   metrics.GraphEvicted();
+  metrics.GraphLeftDevice();
+  metrics.GraphReturned("loaded", 0.125);
+  metrics.GraphReturned("failed", 0.5);
   metrics.StateFailure("disk_full");
   metrics.StateFailure("disk_full");
   metrics.StateFailure("something new");
@@ -128,6 +131,9 @@ TEST(MetricsTest, TheRest) {
     StateSnapshot state;
     state.graphs = 4;
     state.resident_graphs = 3;
+    state.host_graphs = 2;
+    state.device_bytes = 110;
+    state.device_limit_bytes = 111;
     state.not_durable = 5;
     state.quarantined_kernels = 2;
     state.last_state_write_seconds = 1700000000.5;
@@ -162,6 +168,12 @@ TEST(MetricsTest, TheRest) {
         "vicinal_graph_load_duration_seconds_sum{outcome=\"loaded\"} 0.25",
         "vicinal_graph_load_duration_seconds_count{outcome=\"failed\"} 1",
         "vicinal_graphs_evicted_total 1",
+        "vicinal_graphs_left_device_total 1",
+        "vicinal_graph_return_duration_seconds_sum{outcome=\"loaded\"} 0.125",
+        "vicinal_graph_return_duration_seconds_count{outcome=\"failed\"} 1",
+        "vicinal_host_graphs 2",
+        "vicinal_device_allocated_bytes 110",
+        "vicinal_device_memory_limit_bytes 111",
         "vicinal_resident_graphs 3",
         "vicinal_state_failures_total{kind=\"disk_full\"} 2",
         "vicinal_state_failures_total{kind=\"other\"} 1",

@@ -30,6 +30,7 @@
 #include "engine/cuda/published/cusparse/detail/cusparse_library.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
+#include "engine/device/limited_device.h"
 #include "engine/kernels/gpu_gather_cost.h"
 #include "engine/kernels/registry.h"
 
@@ -65,7 +66,7 @@ class CusparseLayout final : public AdjacencyLayout {
   }
 
   Status Init(LayoutSource& source, int64_t width, const Settings& settings) {
-    VICINAL_RETURN_IF_ERROR(static_cast<CudaDevice&>(source.device()).MakeCurrent());
+    VICINAL_RETURN_IF_ERROR(static_cast<CudaDevice&>(InnerDevice(source.device())).MakeCurrent());
     algorithm_ = Named(settings.algorithm);
     if (source.adjacency().nnz == 0) return OkStatus();
     VICINAL_RETURN_IF_ERROR(library_.StatusOf(library_.Create(&handle_), "cusparseCreate"));
