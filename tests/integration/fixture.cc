@@ -111,6 +111,7 @@ void IntegrationTest::UploadTinyGraph(const std::string& name, const client::Upl
   const auto graph = client_->UploadGraph(spec, {edges.view(), x.view()}, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->state(), v1::Graph::STATE_READY);
+  EXPECT_NE(graph->tier(), v1::Graph::TIER_UNSPECIFIED);
 }
 
 void IntegrationTest::UploadTinyModel(const std::string& name, const client::UploadOptions& options) {

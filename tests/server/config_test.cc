@@ -28,6 +28,7 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
       {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = -1; }},
       {"max_arriving_bytes", [](Config& c) { c.limits.max_arriving_bytes = 4 * c.limits.max_message_bytes - 1; }},
       {"max_answer_bytes", [](Config& c) { c.limits.max_answer_bytes = -1; }},
+      {"device_memory_bytes", [](Config& c) { c.limits.device_memory_bytes = -1; }},
       {"max_nodes", [](Config& c) { c.limits.max_nodes = int64_t{1} << 31; }},
       {"upload_ttl", [](Config& c) { c.limits.upload_ttl = std::chrono::milliseconds(0); }},
       {"tuning_budget", [](Config& c) { c.tuning_budget = std::chrono::milliseconds(-1); }},
