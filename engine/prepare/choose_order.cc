@@ -110,7 +110,8 @@ class AutoOrder {
         candidates.begin(), candidates.end(),
         [&](const Candidate& a, const Candidate& b) { return a.RelativeTo(as_sent) < b.RelativeTo(as_sent); });
     const double gain = 1.0 - best.RelativeTo(as_sent);
-    if (gain < kWorthwhileGain) return Keep(absl::StrCat("no order gains ", Percent(kWorthwhileGain), ": ", numbers));
+    const double least = std::max(kWorthwhileGain, best.time ? best.time->uncertainty : 0.0);
+    if (gain < least) return Keep(absl::StrCat("no order gains ", Percent(least), ": ", numbers));
     // By the ratio within rounds, which is what decided.
     const double saved = best.time ? gain / best.time->relative * best.time->seconds_per_edge : 0.0;
     return {best.kind,

@@ -25,6 +25,9 @@ struct OrderTime {
   // decide. 1 for the first.
   double relative = 1.0;
   double spread = 0.0;  // of the times: (third quartile - first quartile) / median
+  // Gains up to this are not known to be gains: sums of microseconds scatter by 10 %. 0 where ratios within rounds have
+  // taken care of that.
+  double uncertainty = 0.0;
 };
 
 // Times a sum of width kMeasuredWidth over `graph` in each of `orders`. Returns one time per order, or an error if it
@@ -73,9 +76,10 @@ struct ChosenOrder {
 //    equally local by window and estimate, one gains 13 % and one nothing (docs/tuning.md, Orders). Candidates whose
 //    estimated cost is not at least kPromisingGain below that as sent are dropped, if estimates exclude, and all but
 //    the best kMaxMeasured; none left: kept.
-// 4. The order as sent and these candidates are measured. The fastest is taken if it gains
-//    kWorthwhileGain, otherwise the order as sent is kept: a renumbered graph costs a permutation of the features of
-//    every upload and of the rows of every answer, and 5 % is about the resolution of a measurement on a busy machine.
+// 4. The order as sent and these candidates are measured. The fastest is taken if it gains kWorthwhileGain, and more
+//    than the measurement's uncertainty; otherwise the order as sent is kept: a renumbered graph costs a permutation of
+//    the features of every upload and of the rows of every answer, and 5 % is about the resolution of a measurement on
+//    a busy machine.
 inline constexpr double kEnoughInside = 0.9;
 inline constexpr double kPromisingGain = 0.04;
 inline constexpr double kWorthwhileGain = 0.05;

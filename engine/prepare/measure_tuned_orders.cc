@@ -136,6 +136,7 @@ MeasureOrders MakeTunedOrderMeasurer(const KernelRegistry& registry, DeviceConte
       VICINAL_ASSIGN_OR_RETURN(OrderTime time, measurement.TimeOf(graph, *order));
       const double first = times.empty() ? time.seconds_per_edge : times.front().seconds_per_edge;
       time.relative = first > 0.0 ? time.seconds_per_edge / first : 1.0;
+      time.uncertainty = std::max(time.spread, times.empty() ? 0.0 : times.front().spread);
       times.push_back(time);
     }
     return times;

@@ -29,7 +29,7 @@ class FakeMeasure {
       std::vector<OrderTime> times;
       for (size_t i = 0; i < orders.size(); ++i) {
         EXPECT_EQ(orders[i]->size(), graph.num_rows);
-        times.push_back({seconds_[i], seconds_[i] / seconds_[0], 0.01});
+        times.push_back({seconds_[i], seconds_[i] / seconds_[0], 0.01, uncertainty});
       }
       return times;
     };
@@ -37,6 +37,7 @@ class FakeMeasure {
 
   int calls = 0;
   size_t measured = 0;
+  double uncertainty = 0.0;
 
  private:
   std::vector<double> seconds_;
@@ -103,6 +104,17 @@ TEST(ChooseOrder, AutoTakesTheFastest) {
     EXPECT_EQ(order->before.inside_window_and_community,
               InsideWindowAndCommunity(csr, kLocalityWindow, order->communities->of_node));
   }
+}
+
+TEST(ChooseOrder, AutoTakesNoGainThatMayBeNone) {
+  const EdgeList grid = ShuffleIds(GridGraph(100), 1);
+  FakeMeasure measure({100e-9, 93e-9, 99e-9});
+  measure.uncertainty = 0.06;
+  EXPECT_NE(Choose(grid, &measure)->kind, OrderKind::kNone);
+  measure.uncertainty = 0.1;
+  const ChosenOrder kept = Choose(grid, &measure).value();
+  ExpectKept(kept);
+  EXPECT_THAT(kept.reason, HasSubstr("no order gains 10.0 %: a sum of width 64 takes as sent"));
 }
 
 // As on a GPU: all orders are measured, also those by which the caches gain nothing.
