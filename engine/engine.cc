@@ -29,6 +29,7 @@
 #include "engine/durable/tuning_keeper.h"
 #include "engine/execute/answer_cache.h"
 #include "engine/execute/answer_keeper.h"
+#include "engine/execute/answers_ahead.h"
 #include "engine/execute/describe.h"
 #include "engine/execute/model_uploads.h"
 #include "engine/execute/plan_cache.h"
@@ -95,6 +96,9 @@ class EngineImpl final : public Engine {
              [this](const AnswerKey& key) {
                return graphs_.Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version).ok() &&
                       models_.Find(key.model.name, key.model.version).ok();
+             },
+             [this](const AnswerKey& names, const AnswerVersions& versions) {
+               return KeyOnceServing(names, versions);
              }}),
         receptive_field_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
         side_memory_(&device_, &budget_, [this] { return graphs_.largest_graph(); }),
@@ -107,27 +111,31 @@ class EngineImpl final : public Engine {
         side_runner_(RunnerParts(&side_memory_)),
         keeper_({options.keep_answers, &answers_, &runner_, &budget_, options.clock, options.stats, options.logger,
                  options.run_elsewhere}),
+        answers_ahead_({&answers_, &runner_, &graphs_, &models_, options.clock, options.stats, options.logger}),
         executor_(device_, &runner_,
                   {options.max_queue, options.clock, options.stats, options.max_queue_per_client,
                    options.max_batch_delay, LongRunOn(device_.kind())},
                   &side_runner_),
-        plans_ahead_({&runner_, &plans_, &graphs_, &models_, options.logger}),
+        plans_ahead_({&runner_, &plans_, &graphs_, &models_, options.logger, options.clock}),
         graph_uploads_({&device_, registry_.get(), quarantine_.get(), &budget_, &graphs_, options.clock, options.stats,
                         options.logger,
-                        [this](const std::shared_ptr<const PreparedGraph>& graph,
-                               const std::shared_ptr<const FeatureMatrix>& features) {
+                        [this](const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                               const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) {
                           if (!graphs_.IsServing(*graph)) SeedGraph(*graph);
                           plans_ahead_.BeforeGraph(graph, features);
+                          answers_ahead_.BeforeGraph(graph, feature_set, features, stop);
                         },
                         [this](const std::string& graph) { GraphPublished(graph); }, options.max_preparations}),
-        model_uploads_({&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
-                        [this](const std::string& name, const std::shared_ptr<const Model>& model) {
-                          plans_ahead_.BeforeModel(name, model);
-                        },
-                        [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
-                          ModelPublished(model, std::move(document));
-                        },
-                        state_ != nullptr}) {
+        model_uploads_(
+            {&models_, &graphs_, &inline_graphs_, &budget_, &executor_, options.clock, options.logger,
+             [this](const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) {
+               plans_ahead_.BeforeModel(name, model);
+               answers_ahead_.BeforeModel(name, model, stop);
+             },
+             [this](const ModelHandle& model, std::shared_ptr<const ModelDocument> document) {
+               ModelPublished(model, std::move(document));
+             },
+             state_ != nullptr}) {
     // First what costs least to have again.
     budget_.AddEvictor(Account::kAnswers, [this](int64_t bytes) { return answers_.Evict(bytes) > 0; });
     budget_.AddEvictor(Account::kReceptiveFields,
@@ -146,7 +154,9 @@ class EngineImpl final : public Engine {
       durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
           &state_->directory(), &graphs_, &models_, &device_, &budget_, options.logger, [this] { GraphsChanged(); },
           std::chrono::seconds(60), options_.clock, tuning_keeper_.get(), options_.stats, kLoaders, options_.max_queue,
-          options_.state_read_only, options_.follow_period, options_.state_retry_period, layout_keeper_.get()});
+          options_.state_read_only, options_.follow_period, options_.state_retry_period, layout_keeper_.get(),
+          [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+                 bool waited_for) { GraphLoaded(graph, feature_sets, waited_for); }});
       for (const Account account : {Account::kGraphs, Account::kFeatures}) {
         budget_.AddEvictor(account, [this](int64_t bytes) { return evictor_->Evict(bytes); });
       }
@@ -154,6 +164,7 @@ class EngineImpl final : public Engine {
       loader_ = std::make_unique<durable::GraphLoader>(LoaderParts());
     }
     keeper_.Start(&executor_);
+    answers_ahead_.Start(&executor_);
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override {
@@ -213,7 +224,7 @@ class EngineImpl final : public Engine {
     VICINAL_RETURN_IF_ERROR(BringIn(graph, {}));
     const StatusOr<FeatureSetHandle> set = graph_uploads_.PutFeatures(graph, name, tensors, replace, if_version, given);
     if (!set.ok()) {
-      plans_.PurgeStale();  // those that were made for it
+      ForgetUnpublished();
       return WithRetry(set.status());
     }
     answers_.PurgeStale();
@@ -227,7 +238,7 @@ class EngineImpl final : public Engine {
     if (source.reference) VICINAL_RETURN_IF_ERROR(BringIn(source.reference->graph, limits));
     const StatusOr<ModelHandle> model = model_uploads_.Put(std::move(source), limits, std::move(memory));
     if (!model.ok()) {
-      plans_.PurgeStale();  // those that were made for it
+      ForgetUnpublished();
       return WithRetry(model.status());
     }
     return Described(ResourceOf(**model));
@@ -333,6 +344,12 @@ class EngineImpl final : public Engine {
     receptive_field_memory_.Fit();
     side_memory_.Fit();
   }
+  // What was made for a version that was not published.
+  void ForgetUnpublished() {
+    plans_.PurgeStale();
+    answers_.PurgeStale();
+  }
+  std::optional<AnswerKey> KeyOnceServing(const AnswerKey& names, const AnswerVersions& versions) const;
   // Called by preparations, which outlive the tuning service.
   void SeedGraph(const PreparedGraph& graph) const {
     if (options_.tuning_budget <= Nanoseconds::zero()) return;
@@ -345,6 +362,15 @@ class EngineImpl final : public Engine {
   void GraphPublished(const std::string& name) {
     GraphsChanged();
     if (durable_ != nullptr) durable_->GraphPublished(name);
+  }
+  // Called by loads, before the graph serves.
+  void GraphLoaded(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+                   bool waited_for) {
+    if (feature_sets.empty()) return;
+    const auto usual = std::find_if(feature_sets.begin(), feature_sets.end(),
+                                    [](const FeatureSet& set) { return set.name == "default"; });
+    const FeatureSet& planned = usual != feature_sets.end() ? *usual : feature_sets.front();
+    plans_ahead_.BeforeLoaded(graph, planned.matrix, waited_for);
   }
   void ModelsChanged() {
     plans_.PurgeStale();
@@ -420,11 +446,27 @@ class EngineImpl final : public Engine {
   GraphTuner tuner_;
   PlanRunner runner_, side_runner_;
   AnswerKeeper keeper_;
+  AnswersAhead answers_ahead_;
   Executor executor_;
   PlansAhead plans_ahead_;
   GraphUploads graph_uploads_;
   ModelUploads model_uploads_;
 };
+
+std::optional<AnswerKey> EngineImpl::KeyOnceServing(const AnswerKey& names, const AnswerVersions& versions) const {
+  const StatusOr<GraphHandle> handle = graphs_.Peek(names.graph.name, 0, names.feature_set, 0);
+  const StatusOr<ModelHandle> model = models_.Find(names.model.name, 0);
+  if (!handle.ok() || !model.ok() || handle->graph != versions.graph.lock() ||
+      handle->features->matrix != versions.features.lock() || (*model)->model != versions.model.lock()) {
+    return std::nullopt;
+  }
+  AnswerKey key = names;
+  key.incarnation = incarnation_;
+  key.graph.version = handle->graph->parts().version;
+  key.feature_set_version = handle->features->version;
+  key.model.version = (*model)->version;
+  return key;
+}
 
 Status EngineImpl::CheckWritable() const {
   if (!options_.state_read_only) return OkStatus();

@@ -66,6 +66,10 @@ class DurableStore {
     // times. 0: only when Retry is called.
     std::chrono::milliseconds retry_period{0};
     LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
+    // As GraphLoader::Parts::before_serving, which is not called after loader().Stop().
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+                       bool waited_for)>
+        before_serving = {};
   };
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.

@@ -225,6 +225,8 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     const bool no_room = !evict && loaded.status().code() == StatusCode::kResourceExhausted;
     if (!no_room) parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
     if (loaded.ok()) {
+      const MutexLock serving(&serving_mutex_);
+      if (parts_.before_serving) parts_.before_serving(loaded->graph, loaded->feature_sets, evict);
       parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(
           LogLevel::kInfo, "graph loaded",
@@ -261,6 +263,7 @@ Status GraphLoader::Explained(const VersionId& id, const Status& error) const {
 
 Status GraphLoader::Adopt(const VersionId& graph, ThreadPool* pool) {
   VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(graph, /*evict=*/true, pool));
+  const MutexLock serving(&serving_mutex_);
   parts_.graphs->Adopt(std::move(loaded.graph), std::move(loaded.feature_sets), std::move(loaded.lost));
   parts_.on_load();
   return OkStatus();

@@ -56,6 +56,10 @@ class GraphLoader {
     LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
     // A graph is in memory, with its stored layouts, and is about to serve; may be empty.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_graph = {};
+    // The same of a graph that Load or LoadAll has read; `waited_for`: for a caller of Load. May be empty.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+                       bool waited_for)>
+        before_serving = {};
   };
   explicit GraphLoader(Parts parts);
   ~GraphLoader();
@@ -115,6 +119,9 @@ class GraphLoader {
   StatusOr<StoredGraph> Earlier(const state::VersionId& id) const;
 
   const Parts parts_;
+  // Held from before_serving to on_load, which drops what was made for graphs that do not serve; mutex_ is not taken
+  // meanwhile.
+  Mutex serving_mutex_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<std::string, Task> tasks_ VICINAL_GUARDED_BY(mutex_);

@@ -2,7 +2,12 @@
 #include "engine/execute/answer_cache.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 
 namespace vicinal {
 
@@ -28,18 +33,39 @@ std::vector<float> KeptAnswers::Gather(const NodeSelection& nodes) const {
 }
 
 KeptAnswersHandle AnswerCache::Find(const AnswerKey& key) {
+  Entries dropped;
   MutexLock lock(&mutex_);
-  const auto found = by_key_.find(key);
+  auto found = by_key_.find(key);
+  if (found == by_key_.end() && !ahead_.empty()) {
+    KeepPublished(&dropped);
+    found = by_key_.find(key);
+  }
   if (found == by_key_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
   return found->second->answers;
 }
 
-StatusOr<Reservation> AnswerCache::Reserve(int64_t bytes) {
+int64_t AnswerCache::DroppableBytes(const std::vector<AnswerKey>& spared) const {
+  if (spared.empty()) return held_bytes_;
+  int64_t bytes = 0;
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    if (std::find(spared.begin(), spared.end(), entry->key) != spared.end()) break;
+    bytes += entry->bytes;
+  }
+  return bytes;
+}
+
+StatusOr<Reservation> AnswerCache::Reserve(int64_t bytes, const std::vector<AnswerKey>& spared) {
   Entries dropped;
   {
     MutexLock lock(&mutex_);
     const int64_t excess = held_bytes_ + bytes - options_.max_bytes;
+    if (!spared.empty() && excess > DroppableBytes(spared)) {
+      return ResourceExhausted("ANSWERS_FULL",
+                               absl::StrCat("kept answers may take ", options_.max_bytes, " bytes, and ", bytes,
+                                            " more do not fit beside those in use; raise --max_answer_bytes"),
+                               std::chrono::seconds(1));
+    }
     if (Fits(bytes)) DropLeastUsed(excess, &dropped);
   }
   dropped.clear();
@@ -50,11 +76,18 @@ StatusOr<Reservation> AnswerCache::Reserve(int64_t bytes) {
   if (memory.ok()) return memory;
   {
     MutexLock lock(&mutex_);
-    if (held_bytes_ < bytes) return memory;
+    if (DroppableBytes(spared) < bytes) return memory;
     DropLeastUsed(bytes, &dropped);
   }
   dropped.clear();
   return reserve();
+}
+
+void AnswerCache::Keep(Entries* entry, Entries* dropped) {
+  const AnswerKey& key = entry->front().key;
+  if (const auto found = by_key_.find(key); found != by_key_.end()) Drop(found->second, dropped);
+  by_key_.emplace(key, entry->begin());
+  entries_.splice(entries_.begin(), *entry);
 }
 
 void AnswerCache::Insert(const AnswerKey& key, std::shared_ptr<const KeptAnswers> answers, Reservation memory) {
@@ -66,9 +99,32 @@ void AnswerCache::Insert(const AnswerKey& key, std::shared_ptr<const KeptAnswers
   if (!Fits(bytes) || !options_.is_current(key)) return;
   if (const auto found = by_key_.find(key); found != by_key_.end()) Drop(found->second, &dropped);
   DropLeastUsed(held_bytes_ + bytes - options_.max_bytes, &dropped);
-  entries_.splice(entries_.begin(), added);
-  by_key_.emplace(key, entries_.begin());
+  Keep(&added, &dropped);
   held_bytes_ += bytes;
+}
+
+void AnswerCache::InsertAhead(AnswerKey names, AnswerVersions versions, std::shared_ptr<const KeptAnswers> answers,
+                              Reservation memory) {
+  std::list<Ahead> added(1);
+  const int64_t bytes = answers->size_bytes();
+  added.front().versions = std::move(versions);
+  added.front().entry.push_back({std::move(names), WithReservation(std::move(answers), std::move(memory)), bytes});
+  MutexLock lock(&mutex_);
+  ahead_.splice(ahead_.begin(), added);
+  held_bytes_ += bytes;
+}
+
+void AnswerCache::KeepPublished(Entries* dropped) {
+  for (auto ahead = ahead_.begin(); ahead != ahead_.end();) {
+    const auto next = std::next(ahead);
+    Entry& entry = ahead->entry.front();
+    if (std::optional<AnswerKey> key = options_.key_once_serving(entry.key, ahead->versions)) {
+      entry.key = *std::move(key);
+      Keep(&ahead->entry, dropped);
+      ahead_.erase(ahead);
+    }
+    ahead = next;
+  }
 }
 
 void AnswerCache::Drop(Entries::iterator entry, Entries* dropped) {
@@ -77,19 +133,34 @@ void AnswerCache::Drop(Entries::iterator entry, Entries* dropped) {
   dropped->splice(dropped->begin(), entries_, entry);
 }
 
+void AnswerCache::DropAhead(std::list<Ahead>::iterator ahead, Entries* dropped) {
+  held_bytes_ -= ahead->entry.front().bytes;
+  dropped->splice(dropped->begin(), ahead->entry);
+  ahead_.erase(ahead);
+}
+
 int64_t AnswerCache::DropLeastUsed(int64_t bytes, Entries* dropped) {
-  int64_t freed = 0;
-  while (freed < bytes && !entries_.empty()) {
-    freed += entries_.back().bytes;
-    Drop(std::prev(entries_.end()), dropped);
+  const int64_t before = held_bytes_;
+  while (before - held_bytes_ < bytes && held_bytes_ > 0) {
+    if (!entries_.empty()) {
+      Drop(std::prev(entries_.end()), dropped);
+    } else {
+      DropAhead(std::prev(ahead_.end()), dropped);
+    }
     options_.stats->AnswersEvicted();
   }
-  return freed;
+  return before - held_bytes_;
 }
 
 void AnswerCache::PurgeStale() {
   Entries dropped;
   MutexLock lock(&mutex_);
+  KeepPublished(&dropped);
+  for (auto ahead = ahead_.begin(); ahead != ahead_.end();) {
+    const auto next = std::next(ahead);
+    if (ahead->versions.expired()) DropAhead(ahead, &dropped);
+    ahead = next;
+  }
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (!options_.is_current(entry->key)) Drop(entry, &dropped);
@@ -103,11 +174,13 @@ int64_t AnswerCache::Evict(int64_t bytes) {
   return DropLeastUsed(bytes, &dropped);
 }
 
-std::vector<AnswerKey> AnswerCache::Keys(const std::function<bool(const AnswerKey& key)>& wanted) const {
+std::vector<AnswerKey> AnswerCache::InUse(MonotonicTime since) const {
   std::vector<AnswerKey> keys;
   MutexLock lock(&mutex_);
   for (const Entry& entry : entries_) {
-    if (wanted(entry.key)) keys.push_back(entry.key);
+    if (entry.answers->last_hit.load(std::memory_order_relaxed) >= since && options_.is_current(entry.key)) {
+      keys.push_back(entry.key);
+    }
   }
   return keys;
 }

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "engine/base/clock.h"
 #include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
@@ -51,7 +52,7 @@ struct AnswerKey {
   }
 };
 
-// Immutable but for the tuning revision. Thread-safe.
+// Immutable but for the tuning revision and the time. Thread-safe.
 struct KeptAnswers {
   std::vector<float> values;  // [rows, width], by the client's ids
   int64_t rows = 0;
@@ -59,12 +60,23 @@ struct KeptAnswers {
   int64_t numerics_revision = 0;
   // Of the graph's tuning table, when it was last seen that a plan has this numerics revision.
   mutable std::atomic<int64_t> tuning_revision{0};
+  // When a request was last answered from them; the smallest time: none ever was.
+  mutable std::atomic<MonotonicTime> last_hit{MonotonicTime::min()};
 
   int64_t size_bytes() const { return static_cast<int64_t>(values.size() * sizeof(float)); }
   // The rows of `nodes`, in their order. REQUIRES: ids in range.
   std::vector<float> Gather(const NodeSelection& nodes) const;
 };
 using KeptAnswersHandle = std::shared_ptr<const KeptAnswers>;
+
+// What answers were computed from before all of it was published: it has no version numbers yet.
+struct AnswerVersions {
+  std::weak_ptr<const PreparedGraph> graph;
+  std::weak_ptr<const FeatureMatrix> features;
+  std::weak_ptr<const Model> model;
+
+  bool expired() const { return graph.expired() || features.expired() || model.expired(); }
+};
 
 // Thread-safe.
 class AnswerCache {
@@ -76,6 +88,9 @@ class AnswerCache {
     // True if the versions that a key names serve. Called under the cache's lock: it must not call the cache or reserve
     // memory.
     std::function<bool(const AnswerKey& key)> is_current;
+    // `names`, with the numbers of the versions that serve; nullopt unless these are exactly `versions`. Called as
+    // is_current is.
+    std::function<std::optional<AnswerKey>(const AnswerKey& names, const AnswerVersions& versions)> key_once_serving;
   };
   // The budget and stats must outlive the cache.
   explicit AnswerCache(Options options) : options_(std::move(options)) {}
@@ -84,18 +99,23 @@ class AnswerCache {
   KeptAnswersHandle Find(const AnswerKey& key);
   bool Fits(int64_t bytes) const { return bytes <= options_.max_bytes; }
   // Memory for answers of `bytes`, for Account::kAnswers. Drops the least recently used ones where max_bytes would be
-  // exceeded or the
-  // budget is full, and evicts nothing else. RESOURCE_EXHAUSTED or FAILED_PRECONDITION: they do not fit.
-  StatusOr<Reservation> Reserve(int64_t bytes);
+  // exceeded or the budget is full, and evicts nothing else; where some are `spared`, neither these nor what was used
+  // more recently. RESOURCE_EXHAUSTED or FAILED_PRECONDITION: they do not fit.
+  StatusOr<Reservation> Reserve(int64_t bytes, const std::vector<AnswerKey>& spared = {});
   // Keeps the answers, in place of earlier ones of the same key, unless the versions no longer serve. `memory` comes
   // from Reserve.
   void Insert(const AnswerKey& key, std::shared_ptr<const KeptAnswers> answers, Reservation memory);
-  // Drops answers of versions that no longer serve. Call it after each change of what serves.
+  // Keeps answers of versions of which one is not published yet; `names` has no version numbers. They count as kept
+  // from the moment on at which all of `versions` serve, and go once one of these is gone.
+  void InsertAhead(AnswerKey names, AnswerVersions versions, std::shared_ptr<const KeptAnswers> answers,
+                   Reservation memory);
+  // Drops answers of versions that no longer serve. Call it after each change of what serves, and after a publication
+  // that failed.
   void PurgeStale();
   // Drops least recently used answers until `bytes` are freed. Returns the bytes freed.
   int64_t Evict(int64_t bytes);
-  // Keys that are kept now and for which `wanted` is true, most recently used first.
-  std::vector<AnswerKey> Keys(const std::function<bool(const AnswerKey& key)>& wanted) const;
+  // Keys whose answers serve and were hit at `since` or later, most recently used first.
+  std::vector<AnswerKey> InUse(MonotonicTime since) const;
 
   int64_t count() const;
 
@@ -106,17 +126,29 @@ class AnswerCache {
     int64_t bytes = 0;
   };
   using Entries = std::list<Entry>;  // most recently used first
+  struct Ahead {
+    Entries entry;  // one
+    AnswerVersions versions;
+  };
 
   // Moves the entry to `dropped`, to be freed without the lock.
   void Drop(Entries::iterator entry, Entries* dropped) VICINAL_REQUIRES(mutex_);
-  // Drops from the end until `bytes` are freed.
+  void DropAhead(std::list<Ahead>::iterator ahead, Entries* dropped) VICINAL_REQUIRES(mutex_);
+  // Drops from the end until `bytes` are freed, and then what was made ahead.
   int64_t DropLeastUsed(int64_t bytes, Entries* dropped) VICINAL_REQUIRES(mutex_);
+  // What Reserve may drop.
+  int64_t DroppableBytes(const std::vector<AnswerKey>& spared) const VICINAL_REQUIRES(mutex_);
+  // Puts the entry in front, in place of one of the same key.
+  void Keep(Entries* entry, Entries* dropped) VICINAL_REQUIRES(mutex_);
+  // Keeps what was made ahead and now serves.
+  void KeepPublished(Entries* dropped) VICINAL_REQUIRES(mutex_);
 
   const Options options_;
   mutable Mutex mutex_;
   Entries entries_ VICINAL_GUARDED_BY(mutex_);
   std::unordered_map<AnswerKey, Entries::iterator, absl::Hash<AnswerKey>> by_key_ VICINAL_GUARDED_BY(mutex_);
-  int64_t held_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;
+  std::list<Ahead> ahead_ VICINAL_GUARDED_BY(mutex_);
+  int64_t held_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of both
 };
 
 }  // namespace vicinal

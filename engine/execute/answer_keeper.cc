@@ -20,17 +20,27 @@ constexpr int64_t kInlineValues = int64_t{16} * 1024;
 // begins anew.
 constexpr size_t kMaxTallies = 4096;
 
-Status Interrupted() {
+}  // namespace
+
+Status PassInterrupted() {
   ErrorDetail detail;
   detail.reason = "CANCELLED";
   return MakeError(StatusCode::kCancelled, "requests wait", detail);
 }
 
-bool DoesNotFit(const Status& status) {
+bool PassRefused(const Status& status) {
   return status.code() == StatusCode::kResourceExhausted || status.code() == StatusCode::kFailedPrecondition;
 }
 
-}  // namespace
+std::shared_ptr<const KeptAnswers> KeptAnswersOf(PlanRunner::AllRows all) {
+  auto kept = std::make_shared<KeptAnswers>();
+  kept->values = std::move(all.values);
+  kept->rows = all.rows;
+  kept->width = all.width;
+  kept->numerics_revision = all.numerics_revision;
+  kept->tuning_revision.store(all.tuning_revision, std::memory_order_relaxed);
+  return kept;
+}
 
 struct AnswerKeeper::Pass {
   AnswerKey key;
@@ -52,13 +62,14 @@ KeptAnswersHandle AnswerKeeper::Find(const QueuedRequest& request) {
 std::optional<Status> AnswerKeeper::Answer(QueuedRequest* request) {
   KeptAnswersHandle kept = Find(*request);
   if (kept == nullptr) return std::nullopt;
+  request->arrival = parts_.clock->Now();
+  kept->last_hit.store(request->arrival, std::memory_order_relaxed);
   if (request->links != nullptr) {
     // Scores take long enough to wait for their turn.
     if (parts_.runner->reads_host_memory()) request->kept = std::move(kept);
     return std::nullopt;
   }
   if (executor_->draining()) return DrainingRefusal();
-  request->arrival = parts_.clock->Now();
   if (Status limits = request->limits.Check(*parts_.clock); !limits.ok()) return limits;
   if (!parts_.run_elsewhere || request->answer.rows * request->answer.width <= kInlineValues) {
     Deliver(*request, *kept);
@@ -149,7 +160,7 @@ void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
   const MonotonicTime begin = parts_.clock->Now();
   const bool due = begin >= pass->due;
   const StopCheck stop = [&lease, due] {
-    return lease.Ending() || (!due && lease.ShouldStop()) ? Interrupted() : OkStatus();
+    return lease.Ending() || (!due && lease.ShouldStop()) ? PassInterrupted() : OkStatus();
   };
   const StatusOr<const char*> outcome = OrOutOfMemory([&] { return Keep(*pass, context, stop); });
   const double seconds = SecondsBetween(begin, parts_.clock->Now());
@@ -159,7 +170,7 @@ void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
   }
   End(pass->key, outcome.ok());
   if (outcome.ok()) return parts_.stats->AnswerPass(*outcome, seconds);
-  const bool refused = DoesNotFit(outcome.status());
+  const bool refused = PassRefused(outcome.status());
   parts_.stats->AnswerPass(refused ? "refused" : "failed", seconds);
   parts_.logger->Log(refused ? LogLevel::kDebug : LogLevel::kWarning, "answers not kept",
                      {{"graph", pass->key.graph.name},
@@ -183,18 +194,11 @@ StatusOr<const char*> AnswerKeeper::Keep(const Pass& pass, DeviceContext& contex
     before->tuning_revision.store(all.tuning_revision, std::memory_order_relaxed);
     return "unchanged";
   }
-  auto kept = std::make_shared<KeptAnswers>();
-  kept->values = std::move(all.values);
-  kept->rows = all.rows;
-  kept->width = all.width;
-  kept->numerics_revision = all.numerics_revision;
-  kept->tuning_revision.store(all.tuning_revision, std::memory_order_relaxed);
-  parts_.cache->Insert(pass.key, std::move(kept), std::move(memory));
-  parts_.logger->Log(LogLevel::kDebug, "answers kept",
-                     {{"graph", pass.key.graph.name},
-                      {"model", pass.key.model.name},
-                      {"output", pass.key.output},
-                      {"bytes", absl::StrCat(all.rows * all.width * static_cast<int64_t>(sizeof(float)))}});
+  const std::string bytes = absl::StrCat(all.values.size() * sizeof(float));
+  parts_.cache->Insert(pass.key, KeptAnswersOf(std::move(all)), std::move(memory));
+  parts_.logger->Log(
+      LogLevel::kDebug, "answers kept",
+      {{"graph", pass.key.graph.name}, {"model", pass.key.model.name}, {"output", pass.key.output}, {"bytes", bytes}});
   return "kept";
 }
 

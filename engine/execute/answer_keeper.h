@@ -28,6 +28,13 @@
 
 namespace vicinal {
 
+// The rows of a pass as they are kept.
+std::shared_ptr<const KeptAnswers> KeptAnswersOf(PlanRunner::AllRows all);
+// A pass that gives way: CANCELLED, as StopCheck says it.
+Status PassInterrupted();
+// Whether a pass failed for want of memory.
+bool PassRefused(const Status& status);
+
 // Thread-safe.
 class AnswerKeeper {
  public:

@@ -44,7 +44,7 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
     VICINAL_ASSIGN_OR_RETURN(stored.reference_error, Check(stored.model, *source.reference, source.name, limits));
     stored.reference_checked = true;
   }
-  parts_.before_publish(stored.name, stored.model);
+  parts_.before_publish(stored.name, stored.model, [&] { return limits.Check(*parts_.clock); });
   VICINAL_ASSIGN_OR_RETURN(ModelHandle handle,
                            parts_.models->Put(std::move(stored), source.replace, source.if_version));
   parts_.on_publish(handle, std::move(document));

@@ -33,8 +33,9 @@ class ModelUploads {
     Executor* executor = nullptr;  // runs the check
     const Clock* clock = nullptr;
     Logger* logger = nullptr;
-    // `model` can be used, and will be published under `name`.
-    std::function<void(const std::string& name, const std::shared_ptr<const Model>& model)> before_publish;
+    // `model` can be used, and will be published under `name`. `stop`: publication need not wait for more.
+    std::function<void(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop)>
+        before_publish;
     // A model was published, perhaps in place of another. `document`: as it was uploaded; null unless keep_documents.
     std::function<void(const ModelHandle& model, std::shared_ptr<const ModelDocument> document)> on_publish;
     bool keep_documents = false;

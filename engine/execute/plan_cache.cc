@@ -48,9 +48,10 @@ std::shared_ptr<Plan> PlanCache::Find(const PlanKey& key, bool* first_use) {
   return found != by_key_.end() ? Use(found->second, first_use) : nullptr;
 }
 
-bool PlanCache::Has(const PlanKey& key) const {
+std::shared_ptr<Plan> PlanCache::Peek(const PlanKey& key) const {
   MutexLock lock(&mutex_);
-  return by_key_.contains(key);
+  const auto found = by_key_.find(key);
+  return found != by_key_.end() ? found->second->plan : nullptr;
 }
 
 std::shared_ptr<Plan> PlanCache::FindOrEarlier(const PlanKey& key, bool* first_use) {

@@ -57,7 +57,8 @@ class PlanCache {
   // Null when there is none. Does not allocate. `first_use`, which may be null: whether the plan was made ahead, and
   // nobody has found it before.
   std::shared_ptr<Plan> Find(const PlanKey& key, bool* first_use = nullptr);
-  bool Has(const PlanKey& key) const;
+  // As Find, but no use of the plan.
+  std::shared_ptr<Plan> Peek(const PlanKey& key) const;
   // As Find, or else the plan of an earlier tuning revision, if it is still there.
   std::shared_ptr<Plan> FindOrEarlier(const PlanKey& key, bool* first_use = nullptr);
   // Keeps `plan`, unless its graph or model was replaced or its graph was tuned meanwhile. Returns the plan to run: an

@@ -108,13 +108,17 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanToRun(const QueuedRequest& queue
   return plan;
 }
 
-Status PlanRunner::MakeAhead(PlanRequest request, const std::string& model_name) {
+StatusOr<std::shared_ptr<Plan>> PlanRunner::MakeAhead(PlanRequest request, const std::string& model_name) {
   Complete(&request);
-  if (parts_.plans->Has(PlanKey::Of(request))) return OkStatus();
+  if (std::shared_ptr<Plan> known = parts_.plans->Peek(PlanKey::Of(request))) return known;
   request.num_threads = parts_.num_threads ? parts_.num_threads() : 1;
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/false, nullptr));
-  parts_.plans->InsertAhead(request, model_name, std::move(plan));
-  return OkStatus();
+  parts_.plans->InsertAhead(request, model_name, plan);
+  return plan;
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::MakeAhead(const QueuedRequest& request) {
+  return MakeAhead(PlanRequestOf(request), request.key.model.name);
 }
 
 StatusOr<InferenceResult> PlanRunner::Run(const QueuedRequest& request, DeviceContext& context) {
@@ -296,14 +300,23 @@ StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, D
                                                  const StopCheck& stop,
                                                  const std::function<bool(int64_t numerics_revision)>& is_wanted,
                                                  const std::function<Status(int64_t bytes)>& admit) {
-  AllRows all;
-  all.tuning_revision = request.graph->tuning().revision();
+  const int64_t tuning_revision = request.graph->tuning().revision();
   VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanFor(request, PlanThreads(context), stop));
-  const MutexLock lock(&plan->in_use());
-  all.numerics_revision = RevisionOf(request, *plan);
+  VICINAL_ASSIGN_OR_RETURN(AllRows all, RunAll(request, *plan, context, stop, is_wanted, admit));
+  all.tuning_revision = tuning_revision;
+  return all;
+}
+
+StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, Plan& plan, DeviceContext& context,
+                                                 const StopCheck& stop,
+                                                 const std::function<bool(int64_t numerics_revision)>& is_wanted,
+                                                 const std::function<Status(int64_t bytes)>& admit) {
+  AllRows all;
+  const MutexLock lock(&plan.in_use());
+  all.numerics_revision = RevisionOf(request, plan);
   if (!is_wanted(all.numerics_revision)) return all;
   const RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};
-  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(request, nullptr), run));
+  VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(plan, WantedOf(request, nullptr), run));
   all.rows = computed.rows.rows;
   all.width = computed.rows.cols;
   VICINAL_RETURN_IF_ERROR(admit(all.rows * all.width * static_cast<int64_t>(sizeof(float))));

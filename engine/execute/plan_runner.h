@@ -67,6 +67,10 @@ class PlanRunner final : public RequestRunner {
   StatusOr<AllRows> RunAll(const QueuedRequest& request, DeviceContext& context, const StopCheck& stop,
                            const std::function<bool(int64_t numerics_revision)>& is_wanted,
                            const std::function<Status(int64_t bytes)>& admit);
+  // The same with a plan of the request; tuning_revision is left 0.
+  StatusOr<AllRows> RunAll(const QueuedRequest& request, Plan& plan, DeviceContext& context, const StopCheck& stop,
+                           const std::function<bool(int64_t numerics_revision)>& is_wanted,
+                           const std::function<Status(int64_t bytes)>& admit);
 
   // The plan of a request: from the cache, or newly built with its memory reserved. Runs nothing. Any thread may call
   // it. `num_threads`: the maximum number of threads of the contexts that will run the plan. Errors: Plan::Build's, the
@@ -77,7 +81,9 @@ class PlanRunner final : public RequestRunner {
   // Builds the plan, unless it is kept, before a request needs it, and keeps it (PlanCache::InsertAhead). Evicts
   // nothing for it. Runs nothing. Any thread may call it. Of `request`, revisions, threads and first runs are set here.
   // Errors as PlanFor.
-  Status MakeAhead(PlanRequest request, const std::string& model_name);
+  StatusOr<std::shared_ptr<Plan>> MakeAhead(PlanRequest request, const std::string& model_name);
+  // The same for the plan of `request`.
+  StatusOr<std::shared_ptr<Plan>> MakeAhead(const QueuedRequest& request);
 
  private:
   // PlanFor, unless a plan that tuning outdated is still kept: then that one.

@@ -55,13 +55,12 @@ class PlansAhead::Wanted {
   std::vector<PlanCache::Built> all_;
 };
 
-void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                             const std::shared_ptr<const FeatureMatrix>& features) const {
-  if (features == nullptr) return;
+std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
+                                                    const FeatureMatrix& features) const {
   const auto request_for = [&](std::shared_ptr<const Model> model) {
     PlanRequest request;
     request.graph = graph;
-    request.features = FeatureShape::Of(*features);
+    request.features = FeatureShape::Of(features);
     request.model = std::move(model);
     return request;
   };
@@ -72,7 +71,21 @@ void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
   });
   for (const PlanCache::Built& used : in_use) wanted.AddLike(used, request_for(used.request.model), used.model_name);
   for (const ModelHandle& model : parts_.models->List()) wanted.AddPlain(request_for(model->model), model->name);
-  for (const PlanCache::Built& plan : wanted.all()) Make(plan);
+  return wanted.all();
+}
+
+void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
+                             const std::shared_ptr<const FeatureMatrix>& features) const {
+  if (features != nullptr) Make(WantedFor(graph, *features));
+}
+
+void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
+                              const std::shared_ptr<const FeatureMatrix>& features, bool waited_for) {
+  if (features == nullptr) return;
+  const MonotonicTime begin = parts_.clock->Now();
+  const Nanoseconds left = waited_for ? Nanoseconds(kWhileWaitedFor) : kAtStart - Nanoseconds(start_nanoseconds_);
+  Make(WantedFor(graph, *features), begin + left);
+  if (!waited_for) start_nanoseconds_ += Nanoseconds(parts_.clock->Now() - begin).count();
 }
 
 void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const {
@@ -92,17 +105,25 @@ void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<cons
     request.model = model;
     wanted.AddPlain(std::move(request), name);
   }
-  for (const PlanCache::Built& plan : wanted.all()) Make(plan);
+  Make(wanted.all());
 }
 
 void PlansAhead::AfterTuning() const {
-  for (const PlanCache::Built& outdated : parts_.plans->Outdated()) Make(outdated);
+  Make(parts_.plans->Outdated());
   parts_.plans->PurgeOutdated();
   parts_.plans->PurgeStale();
 }
 
-void PlansAhead::Make(const PlanCache::Built& wanted) const {
-  const Status made = OrOutOfMemory([&] { return parts_.runner->MakeAhead(wanted.request, wanted.model_name); });
+void PlansAhead::Make(const std::vector<PlanCache::Built>& wanted, std::optional<MonotonicTime> until) const {
+  for (const PlanCache::Built& plan : wanted) {
+    if (until && parts_.clock->Now() >= *until) return;
+    MakeOne(plan);
+  }
+}
+
+void PlansAhead::MakeOne(const PlanCache::Built& wanted) const {
+  const Status made =
+      OrOutOfMemory([&] { return parts_.runner->MakeAhead(wanted.request, wanted.model_name).status(); });
   if (made.ok()) return;
   parts_.logger->Log(LogLevel::kDebug, "plan not made ahead",
                      {{"graph", wanted.request.graph->parts().name},

@@ -4,6 +4,7 @@
 //
 // - Before a graph, a feature set or a model is published: for the models and graphs that it may be used with, first as
 //   they are used now, then as a request without options would use them. At most kMost plans.
+// - Before a graph that was read from disk serves: likewise, for a bounded time (BeforeLoaded).
 // - After tuning: for each plan that is outdated, which serves until then.
 //
 // Memory is reserved without evicting anything. A plan that cannot be made is left to its first request, which reports
@@ -11,11 +12,15 @@
 #ifndef VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
 #define VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/plan_runner.h"
@@ -28,6 +33,9 @@ namespace vicinal {
 class PlansAhead {
  public:
   static constexpr size_t kMost = 8;
+  // For graphs from disk, no plan is begun after that long: of a start in all, and of a graph that requests wait for.
+  static constexpr std::chrono::milliseconds kAtStart{1000};
+  static constexpr std::chrono::milliseconds kWhileWaitedFor{250};
 
   // All must outlive the object.
   struct Parts {
@@ -36,12 +44,17 @@ class PlansAhead {
     const GraphStore* graphs = nullptr;
     const ModelStore* models = nullptr;
     Logger* logger = nullptr;
+    const Clock* clock = nullptr;
   };
   explicit PlansAhead(const Parts& parts) : parts_(parts) {}
 
   // `graph`, or `features` of it, will be published; null features: there is nothing to plan for.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
                    const std::shared_ptr<const FeatureMatrix>& features) const;
+  // `graph` was read from disk with `features` (null: none), and will serve. `waited_for`: a request has asked for it;
+  // else it is one of the server's start.
+  void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
+                    const std::shared_ptr<const FeatureMatrix>& features, bool waited_for);
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const;
   // A graph was tuned: when this returns, no outdated plan serves any more.
@@ -49,9 +62,14 @@ class PlansAhead {
 
  private:
   class Wanted;
-  void Make(const PlanCache::Built& wanted) const;
+  std::vector<PlanCache::Built> WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
+                                          const FeatureMatrix& features) const;
+  // Begins none at `until` or later; nullopt: makes all.
+  void Make(const std::vector<PlanCache::Built>& wanted, std::optional<MonotonicTime> until = std::nullopt) const;
+  void MakeOne(const PlanCache::Built& wanted) const;
 
   const Parts parts_;
+  std::atomic<int64_t> start_nanoseconds_{0};  // that plans of the start have taken
 };
 
 }  // namespace vicinal

@@ -45,6 +45,14 @@ auto WithOrdersThatFit(const GraphSizes& sizes, DeviceKind device, const Reserve
   return result;
 }
 
+constexpr char kDefaultSet[] = "default";
+
+Status NobodyWaits() {
+  ErrorDetail detail;
+  detail.reason = "CANCELLED";
+  return MakeError(StatusCode::kCancelled, "the graph was deleted, or the server stops", detail);
+}
+
 std::string Preparing(const std::string& name) { return absl::StrCat("preparing graph '", name, "'"); }
 
 }  // namespace
@@ -134,7 +142,8 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
     features_memory = std::make_shared<Reservation>(memory.Split(prepared->features->size_bytes()));
   }
   memory.Release();
-  parts_.before_publish(prepared->graph, prepared->features);
+  parts_.before_publish(prepared->graph, kDefaultSet, prepared->features,
+                        [&] { return context.choose.given_up() ? NobodyWaits() : OkStatus(); });
   parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
                                std::move(features_memory));
   parts_.on_publish(name);
@@ -161,7 +170,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
                                              : PrepareFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());
-  parts_.before_publish(handle.graph, matrix);
+  parts_.before_publish(handle.graph, name, matrix, {});
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
                                     std::make_shared<Reservation>(std::move(memory)), tensors.source_digest);
 } catch (const std::bad_alloc&) {

@@ -15,6 +15,7 @@
 #include "engine/base/log.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
+#include "engine/base/work_limits.h"
 #include "engine/device/device.h"
 #include "engine/device/host_threads.h"
 #include "engine/kernels/registry.h"
@@ -39,10 +40,10 @@ class GraphUploads {
     const Clock* clock = nullptr;
     StatsSink* stats = nullptr;
     Logger* logger = nullptr;
-    // The graph is ready, with these features or (null) without, and they serve nobody yet. A new feature set of a
-    // graph that serves is announced likewise.
-    std::function<void(const std::shared_ptr<const PreparedGraph>& graph,
-                       const std::shared_ptr<const FeatureMatrix>& features)>
+    // The graph is ready, with these features ("default") or (null) without, and they serve nobody yet. A new feature
+    // set of a graph that serves is announced likewise. `stop`: publication need not wait for more; may be empty.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                       const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop)>
         before_publish;
     std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
     int64_t max_waiting = 0;                                   // graphs that may wait for preparation

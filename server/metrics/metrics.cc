@@ -50,7 +50,8 @@ constexpr std::string_view kPhases[] = {"queue",          "plan",           "rec
                                         "rowwise",        "expression",     "links",
                                         "tiles",          "other"};
 constexpr const char* kComputed[] = {"full_graph", "receptive_field", "kept_answers"};  // as ComputedOver
-constexpr std::string_view kPassOutcomes[] = {"kept", "unchanged", "interrupted", "refused", "failed", "other"};
+constexpr std::string_view kPassOutcomes[] = {"kept",    "ahead",  "unchanged", "interrupted",
+                                              "refused", "failed", "late",      "other"};
 constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",
                                              "expired",    "cancelled",   "draining",   "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};

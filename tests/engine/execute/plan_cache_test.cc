@@ -239,7 +239,7 @@ TEST_F(PlanCacheTest, APlanMadeAheadIsNotInUseUntilItIsFound) {
   cache_.InsertAhead(Request(1), "m", Counted(10));
   EXPECT_EQ(cache_.count(), 1) << "its graph will serve soon";
   current_ = true;
-  EXPECT_TRUE(cache_.Has(PlanKey::Of(Request(1))));
+  EXPECT_NE(cache_.Peek(PlanKey::Of(Request(1))), nullptr);
   EXPECT_TRUE(cache_.InUse().empty());
   bool first_use = false;
   cache_.Find(PlanKey::Of(Request(1)), &first_use);
@@ -255,7 +255,7 @@ TEST_F(PlanCacheTest, APlanMadeAheadIsNotInUseUntilItIsFound) {
 }
 
 TEST_F(PlanCacheTest, APlanMadeAheadTakesThePlaceOfItsLikeOnly) {
-  const auto has = [this](ValueId output) { return cache_.Has(PlanKey::Of(Request(output))); };
+  const auto has = [this](ValueId output) { return cache_.Peek(PlanKey::Of(Request(output))) != nullptr; };
   Put(1, 10), Put(2, 10);
   cache_.InsertAhead(Request(3), "m", Counted(10));
   cache_.InsertAhead(Request(4), "m", Counted(10));

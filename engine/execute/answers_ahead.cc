@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/execute/answers_ahead.h"
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
+#include "engine/base/mutex.h"
+#include "engine/base/out_of_memory.h"
+#include "engine/execute/answer_keeper.h"
+#include "engine/execute/resolve.h"
+
+namespace vicinal {
+namespace {
+
+Status Late() {
+  return DeadlineExceeded("ANSWERS_LATE", absl::StrCat("their passes take longer than ", AnswersAhead::kLongest.count(),
+                                                       " s, for which a publication waits at most"));
+}
+
+}  // namespace
+
+// One pass over all nodes. The thread that waits for it may leave: then the executor's drops it.
+struct AnswersAhead::Pass {
+  QueuedRequest request;
+  std::shared_ptr<Plan> plan;
+  std::vector<AnswerKey> spared;
+  MonotonicTime due{};
+  std::atomic<bool> given_up{false};
+
+  // Written by the executor's thread, read once `outcome` is there.
+  PlanRunner::AllRows rows;
+  Reservation memory;
+
+  Mutex mutex;
+  CondVar ended;
+  std::optional<Status> outcome VICINAL_GUARDED_BY(mutex);
+
+  void End(Status with) {
+    MutexLock lock(&mutex);
+    outcome = std::move(with);
+    ended.NotifyAll();
+  }
+};
+
+template <class IsReplaced>
+std::vector<AnswerKey> AnswersAhead::Replaced(const IsReplaced& is_replaced) const {
+  std::vector<AnswerKey> replaced;
+  for (AnswerKey& key : parts_.cache->InUse(parts_.clock->Now() - kInUse)) {
+    if (replaced.size() < kMost && is_replaced(key)) replaced.push_back(std::move(key));
+  }
+  return replaced;
+}
+
+std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerKey& replaced,
+                                                          std::shared_ptr<const PreparedGraph> graph,
+                                                          std::shared_ptr<const FeatureMatrix> features,
+                                                          std::shared_ptr<const Model> model) {
+  const NamedOutput* const output = model->FindOutput(replaced.output);
+  if (output == nullptr || model->graph_level || model->feature_count != features->cols() ||
+      !CheckEdges(*model, replaced.model.name, *graph).ok()) {
+    return nullptr;
+  }
+  auto pass = std::make_shared<Pass>();
+  QueuedRequest& request = pass->request;
+  request.key.graph.name = replaced.graph.name;
+  request.key.model.name = replaced.model.name;
+  request.key.options.output = replaced.output;
+  request.key.options.precision = replaced.precision;
+  request.key.options.product_precision = replaced.product_precision;
+  request.graph = std::move(graph);
+  request.features = std::move(features);
+  request.model = std::move(model);
+  request.feature_set = replaced.feature_set;
+  request.output = output->value;
+  request.nodes.all = true;
+  request.answer = {request.graph->num_nodes(), output->width};
+  return pass;
+}
+
+void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                               const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) {
+  if (features == nullptr) return;
+  const std::vector<AnswerKey> replaced = Replaced(
+      [&](const AnswerKey& key) { return key.graph.name == graph->parts().name && key.feature_set == feature_set; });
+  std::vector<std::shared_ptr<Pass>> passes;
+  for (const AnswerKey& key : replaced) {
+    const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, key.model.version);
+    if (model.ok()) passes.push_back(PassFor(key, graph, features, (*model)->model));
+  }
+  Make(passes, replaced, stop);
+}
+
+void AnswersAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
+                               const StopCheck& stop) {
+  const std::vector<AnswerKey> replaced = Replaced([&](const AnswerKey& key) { return key.model.name == name; });
+  std::vector<std::shared_ptr<Pass>> passes;
+  for (const AnswerKey& key : replaced) {
+    const StatusOr<GraphHandle> handle =
+        parts_.graphs->Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version);
+    if (handle.ok()) passes.push_back(PassFor(key, handle->graph, handle->features->matrix, model));
+  }
+  Make(passes, replaced, stop);
+}
+
+void AnswersAhead::Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerKey>& replaced,
+                        const StopCheck& stop) {
+  const MonotonicTime begin = parts_.clock->Now();
+  for (const std::shared_ptr<Pass>& pass : passes) {
+    if (pass == nullptr) continue;
+    pass->spared = replaced;
+    const MonotonicTime started = parts_.clock->Now();
+    const Status kept = OrOutOfMemory([&] { return Keep(pass, begin + kLongest, stop); });
+    Report(*pass, kept, SecondsBetween(started, parts_.clock->Now()));
+  }
+}
+
+Status AnswersAhead::Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until, const StopCheck& stop) {
+  if (parts_.clock->Now() >= until) return Late();
+  if (stop) VICINAL_RETURN_IF_ERROR(stop());
+  const QueuedRequest& request = pass->request;
+  const int64_t tuning_revision = request.graph->tuning().revision();
+  VICINAL_ASSIGN_OR_RETURN(pass->plan, parts_.runner->MakeAhead(request));
+  pass->due = parts_.clock->Now() + kPatience;
+  Submit(pass);
+  VICINAL_RETURN_IF_ERROR(Await(*pass, until, stop));
+  pass->rows.tuning_revision = tuning_revision;
+  AnswerKey names;
+  names.graph.name = request.key.graph.name;
+  names.model.name = request.key.model.name;
+  names.feature_set = request.feature_set;
+  names.output = request.key.options.output;
+  names.precision = request.key.options.precision;
+  names.product_precision = request.key.options.product_precision;
+  parts_.cache->InsertAhead(std::move(names), {request.graph, request.features, request.model},
+                            KeptAnswersOf(std::move(pass->rows)), std::move(pass->memory));
+  return OkStatus();
+}
+
+void AnswersAhead::Submit(std::shared_ptr<Pass> pass) {
+  const MonotonicTime due = pass->due;
+  const RequestKey key = pass->request.key;
+  executor_->SubmitBackground(
+      {"answers for a new version",
+       [this, pass = std::move(pass)](const Status& admitted, DeviceContext& context, const Lease& lease) {
+         Run(pass, admitted, context, lease);
+       },
+       due, key});
+}
+
+void AnswersAhead::Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context,
+                       const Lease& lease) {
+  if (!admitted.ok()) return pass->End(admitted);
+  if (pass->given_up) return;
+  const MonotonicTime begin = parts_.clock->Now();
+  const bool due = begin >= pass->due;
+  const StopCheck stop = [&] {
+    return pass->given_up || lease.Ending() || (!due && lease.ShouldStop()) ? PassInterrupted() : OkStatus();
+  };
+  const Status ran = OrOutOfMemory([&]() -> Status {
+    VICINAL_ASSIGN_OR_RETURN(pass->rows, parts_.runner->RunAll(
+                                             pass->request, *pass->plan, context, stop, [](int64_t) { return true; },
+                                             [this, &pass](int64_t bytes) -> Status {
+                                               VICINAL_ASSIGN_OR_RETURN(pass->memory,
+                                                                        parts_.cache->Reserve(bytes, pass->spared));
+                                               return OkStatus();
+                                             }));
+    return OkStatus();
+  });
+  if (ran.code() != StatusCode::kCancelled) return pass->End(ran);
+  parts_.stats->AnswerPass("interrupted", SecondsBetween(begin, parts_.clock->Now()));
+  if (!pass->given_up) Submit(pass);
+}
+
+Status AnswersAhead::Await(Pass& pass, MonotonicTime until, const StopCheck& stop) const {
+  // That nobody wants the version any more is noticed after this time.
+  constexpr std::chrono::milliseconds kLook{20};
+  MutexLock lock(&pass.mutex);
+  while (!pass.outcome) {
+    Status wanted = stop ? stop() : OkStatus();
+    if (wanted.ok() && parts_.clock->Now() >= until) wanted = Late();
+    if (!wanted.ok()) {
+      pass.given_up = true;
+      return wanted;
+    }
+    pass.ended.WaitUntil(&pass.mutex, std::chrono::steady_clock::now() + kLook);
+  }
+  return *pass.outcome;
+}
+
+void AnswersAhead::Report(const Pass& pass, const Status& kept, double seconds) const {
+  const bool late = kept.code() == StatusCode::kDeadlineExceeded || kept.code() == StatusCode::kCancelled ||
+                    kept.code() == StatusCode::kUnavailable;  // the server drains
+  const bool refused = PassRefused(kept);
+  parts_.stats->AnswerPass(kept.ok() ? "ahead" : late ? "late" : refused ? "refused" : "failed", seconds);
+  LogFields fields = {{"graph", pass.request.key.graph.name},
+                      {"model", pass.request.key.model.name},
+                      {"output", pass.request.key.options.output},
+                      {"seconds", absl::StrCat(seconds)}};
+  if (kept.ok()) return parts_.logger->Log(LogLevel::kInfo, "answers made before a new version serves", fields);
+  fields.emplace_back("error", std::string(kept.message()));
+  parts_.logger->Log(late || refused ? LogLevel::kInfo : LogLevel::kWarning,
+                     "answers not made before a new version serves", fields);
+}
+
+}  // namespace vicinal

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes kept answers before requests need them. When a graph, a feature set or a model is replaced whose answers
+// were hit lately, all queries would be computed from the switch on until a pass had been paid for again. Therefore the
+// passes are run before the new version is published, and from the first request on its answers are kept ones.
+//
+// What is replaced serves meanwhile, with its answers. Passes give way to requests for kPatience and then take their
+// turn, as those of AnswerKeeper do. Nothing fails because of them: what could not be computed in time, or has no room
+// in the memory of kept answers beside those in use, is left to AnswerKeeper.
+#ifndef VICINAL_ENGINE_EXECUTE_ANSWERS_AHEAD_H_
+#define VICINAL_ENGINE_EXECUTE_ANSWERS_AHEAD_H_
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/stats.h"
+#include "engine/base/work_limits.h"
+#include "engine/execute/answer_cache.h"
+#include "engine/execute/executor.h"
+#include "engine/execute/plan_runner.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/model_store.h"
+
+namespace vicinal {
+
+// Thread-safe. Calls wait for the executor's thread, at most for kLongest and not once `stop`, which may be empty, says
+// so.
+class AnswersAhead {
+ public:
+  static constexpr size_t kMost = 8;                   // passes for one publication
+  static constexpr std::chrono::minutes kInUse{10};    // since a hit
+  static constexpr std::chrono::seconds kPatience{1};  // of a pass, with requests that leave no idle time
+  static constexpr std::chrono::seconds kLongest{10};  // that a publication waits for all its passes
+
+  // All must outlive the object, and the object the executor.
+  struct Parts {
+    AnswerCache* cache = nullptr;
+    PlanRunner* runner = nullptr;
+    const GraphStore* graphs = nullptr;
+    const ModelStore* models = nullptr;
+    const Clock* clock = nullptr;
+    StatsSink* stats = nullptr;
+    Logger* logger = nullptr;
+  };
+  explicit AnswersAhead(const Parts& parts) : parts_(parts) {}
+  // Before the first call.
+  void Start(Executor* executor) { executor_ = executor; }
+
+  // `features` will be published as `feature_set` of `graph`, perhaps together with it; null: nothing can be computed.
+  void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                   const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop);
+  // `model` will be published under `name`.
+  void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop);
+
+ private:
+  struct Pass;
+
+  // Keys in use of which `is_replaced` is true, most recently used first, at most kMost.
+  template <class IsReplaced>
+  std::vector<AnswerKey> Replaced(const IsReplaced& is_replaced) const;
+  // The pass whose answers take the place of those of `replaced`; null: they have no successors.
+  static std::shared_ptr<Pass> PassFor(const AnswerKey& replaced, std::shared_ptr<const PreparedGraph> graph,
+                                       std::shared_ptr<const FeatureMatrix> features,
+                                       std::shared_ptr<const Model> model);
+  void Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerKey>& replaced,
+            const StopCheck& stop);
+  // Runs the pass and keeps its rows.
+  Status Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until, const StopCheck& stop);
+  void Submit(std::shared_ptr<Pass> pass);
+  void Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context, const Lease& lease);
+  Status Await(Pass& pass, MonotonicTime until, const StopCheck& stop) const;
+  void Report(const Pass& pass, const Status& kept, double seconds) const;
+
+  const Parts parts_;
+  Executor* executor_ = nullptr;
+};
+
+}  // namespace vicinal
+
+#endif  // VICINAL_ENGINE_EXECUTE_ANSWERS_AHEAD_H_
