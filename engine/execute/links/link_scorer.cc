@@ -105,6 +105,10 @@ StatusOr<LinkScorer::Product> LinkScorer::MakeProduct(ConstMatrixView weight, co
   // Packing writes to aligned memory of the host, which on a CPU is where the kernel reads.
   const std::unique_ptr<Device> host = device_.kind() == DeviceKind::kCpu ? nullptr : MakeCpuDevice(1);
   const size_t bytes = kernel.PackedBytes(weight.rows, weight.cols);
+  const size_t bias_bytes = bias != nullptr ? static_cast<size_t>(weight.rows) * sizeof(float) : 0;
+  const auto copies = static_cast<int64_t>(host != nullptr ? 2 * bytes : bytes);
+  VICINAL_ASSIGN_OR_RETURN(product.memory, ReserveLarge(copies + static_cast<int64_t>(bias_bytes),
+                                                        "the packed weights of the decoder", parts_.budget));
   VICINAL_ASSIGN_OR_RETURN(Buffer packed, (host != nullptr ? *host : device_).Allocate(bytes));
   kernel.Pack(weight, packed.data());
   if (host == nullptr) {
@@ -112,9 +116,9 @@ StatusOr<LinkScorer::Product> LinkScorer::MakeProduct(ConstMatrixView weight, co
   } else {
     VICINAL_ASSIGN_OR_RETURN(product.weight, device_.Allocate(bytes));
     VICINAL_RETURN_IF_ERROR(device_.CopyFromHost(product.weight.data(), packed.data(), bytes));
+    product.memory.Shrink(static_cast<int64_t>(bytes + bias_bytes));
   }
   if (bias == nullptr) return product;
-  const size_t bias_bytes = static_cast<size_t>(weight.rows) * sizeof(float);
   VICINAL_ASSIGN_OR_RETURN(product.bias, device_.Allocate(bias_bytes));
   VICINAL_RETURN_IF_ERROR(device_.CopyFromHost(product.bias.data(), bias, bias_bytes));
   return product;

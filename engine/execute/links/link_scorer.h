@@ -76,6 +76,7 @@ class LinkScorer {
   struct Product {
     const RegisteredKernel<DenseUpdateKernel>* kernel = nullptr;
     int64_t in_width = 0, out_width = 0;
+    Reservation memory;  // of both buffers; first: they go before it
     Buffer weight, bias;
     Activation activation;
   };
@@ -110,7 +111,7 @@ class LinkScorer {
   std::array<Buffer, kNumSlots> room_;
   std::array<Reservation, kNumSlots> memory_;
   int32_t prepared_relation_ = -1;
-  Buffer relation_vector_;              // kDistMult
+  Buffer relation_vector_;              // kDistMult: a few rows, not counted
   std::vector<Product> ends_, layers_;  // kBilinear: of targets; kMlp of [u, v]: of sources, of targets; the rest
 };
 

@@ -34,13 +34,16 @@ class Exclusions {
   static StatusOr<Exclusions> Of(const LinkQuery& query, const PreparedGraph& graph, MemoryBudget* budget,
                                  const StopCheck& stop) {
     Exclusions made;
+    constexpr int64_t kId = sizeof(int32_t), kOfQuery = 2 * sizeof(int32_t) + 2 * sizeof(int64_t);
+    const int64_t lists = static_cast<int64_t>(query.nodes.size()) * kOfQuery;
+    VICINAL_ASSIGN_OR_RETURN(made.lists_memory_,
+                             ReserveLarge(graph.num_nodes() * kId + lists, "ranking links", budget));
     made.Number(query, graph);
     VICINAL_RETURN_IF_ERROR(made.Count(query, graph, stop));
-    VICINAL_ASSIGN_OR_RETURN(made.memory_, ReserveLarge(made.ptr_.back() * static_cast<int64_t>(sizeof(int32_t)) +
-                                                            graph.num_nodes() * static_cast<int64_t>(sizeof(int32_t)),
-                                                        "ranking links", budget));
+    VICINAL_ASSIGN_OR_RETURN(made.memory_, ReserveLarge(made.ptr_.back() * kId, "ranking links", budget));
     VICINAL_RETURN_IF_ERROR(made.Fill(query, graph, stop));
-    made.number_of_row_.clear();
+    std::vector<int32_t>().swap(made.number_of_row_);
+    made.lists_memory_.Shrink(lists);
     return made;
   }
 
@@ -117,12 +120,12 @@ class Exclusions {
     return OkStatus();
   }
 
+  Reservation lists_memory_, memory_;   // of all but ids_, of ids_; first: the lists go before them
   std::vector<int32_t> number_of_row_;  // [N] of the graph, -1: not asked for
   std::vector<int32_t> distinct_;       // by the client's ids
   std::vector<int32_t> list_of_query_;  // [Q]
   std::vector<int64_t> ptr_, sizes_;    // of each list in ids_
   std::vector<int32_t> ids_;
-  Reservation memory_;
 };
 
 // The row whose product with a partner's row is the score, but for the partner's length (cosine) and a bias.

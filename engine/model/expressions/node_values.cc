@@ -12,6 +12,17 @@ namespace {
 
 constexpr size_t kMostMatrices = 8;  // of a step's program, at each end
 
+// Terms of one value and one column read the same weights: they are one, however often an expression repeats them.
+void AddTerm(const ProductTerm& term, std::vector<ProductTerm>* terms) {
+  const auto same = std::find_if(terms->begin(), terms->end(),
+                                 [&term](const ProductTerm& other) { return other.column == term.column; });
+  if (same == terms->end()) {
+    terms->push_back(term);
+  } else {
+    same->scale += term.scale;
+  }
+}
+
 bool IsLeafOfRows(const EdgeValue& value) { return value.op == EdgeOp::kTarget || value.op == EdgeOp::kLinear; }
 
 }  // namespace
@@ -213,12 +224,14 @@ WeightRef NodeValues::Columns(const WeightRef& weight, const std::vector<Product
   std::string key = "columns of " + weight->name;
   for (const ProductTerm& term : terms) absl::StrAppend(&key, " ", term.column, "*", term.scale);
   return context_.tensors.Make(key, {rows, width}, [&](std::vector<float>& values) {
+    std::vector<double> sums(static_cast<size_t>(width));
     for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < width; ++c) {
-        double sum = 0.0;
-        for (const ProductTerm& term : terms) sum += term.scale * weight->values[r * stride + term.column + c];
-        values[r * width + c] = static_cast<float>(sum);
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (const ProductTerm& term : terms) {
+        const float* const row = weight->values.data() + r * stride + term.column;
+        for (int64_t c = 0; c < width; ++c) sums[static_cast<size_t>(c)] += term.scale * row[c];
       }
+      std::copy(sums.begin(), sums.end(), values.begin() + r * width);
     }
   });
 }
@@ -230,7 +243,7 @@ StatusOr<ValueId> NodeValues::Product(const WeightRef& weight, const WeightRef& 
   for (const ProductTerm& term : terms) {
     VICINAL_ASSIGN_OR_RETURN(const ValueId value, Of(term.value));
     if (of_value[value].empty()) order.push_back(value);
-    of_value[value].push_back(term);
+    AddTerm(term, &of_value[value]);
   }
   ValueId sum = -1;
   for (const ValueId value : order) {

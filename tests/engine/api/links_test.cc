@@ -569,6 +569,33 @@ TEST_F(LinksTest, ReferencesHoldTheDecoderToo) {
   EXPECT_EQ(DetailOf(put("", scores, true).status())->reason, "BAD_REFERENCE");
 }
 
+// The first layer's weights are packed for each request: 9.6 MB.
+TEST_F(LinksTest, PackedWeightsAreCounted) {
+  constexpr int64_t kWide = 100'000, kBudget = int64_t{64} << 20, kLeft = int64_t{2} << 20;
+  EngineOptions options;
+  options.memory_budget_bytes = kBudget;
+  const auto engine = World(options);
+  std::string decoder = Mlp("concat", 2 * kWidth);
+  for (const char* key : {"\"out_channels\": 5}", "\"in_channels\": 5,"}) {
+    const size_t at = decoder.find(key);
+    ASSERT_NE(at, std::string::npos);
+    decoder.replace(at + std::string(key).size() - 2, 1, std::to_string(kWide));
+  }
+  Put(*engine, "wide", decoder,
+      Encoder()
+          .AddRamp("dec.nn.0.weight", {kWide, 2 * kWidth})
+          .AddRamp("dec.nn.0.bias", {kWide})
+          .AddRamp("dec.nn.2.weight", {1, kWide})
+          .AddRamp("dec.nn.2.bias", {1}));
+  Ask(*engine, Request("wide", Pairs({1}, {2})));
+  const auto others =
+      engine->memory().Reserve(Account::kRequests, kBudget - kLeft - engine->memory().Snapshot().total(), "a test");
+  ASSERT_TRUE(others.ok()) << others.status();
+  const auto refused = Infer(*engine, Request("wide", Pairs({1}, {2})));
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.status().message().find("packed weights"), std::string::npos) << refused.status();
+}
+
 TEST_F(LinksTest, ModelsTellTheirDecoder) {
   const ModelResource model = *Shared().GetModel("bilinear");
   EXPECT_EQ(model.decoder, "bilinear");

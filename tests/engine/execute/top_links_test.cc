@@ -78,5 +78,20 @@ TEST_F(TopLinksTest, ListsAndExclusionsAreCounted) {
   EXPECT_EQ(links_[kNodes - 1], -1) << "the node itself is left out";
 }
 
+// Lists for each node: 24 bytes for it, 4 for each row of the graph, 4 for each id that it must not get.
+TEST_F(TopLinksTest, ListsOfExclusionsAreCountedBeforeTheyAreMade) {
+  const StopCheck none_asked = []() -> Status { return InvalidArgument("ASKED", "", "the links were looked at"); };
+  query_.exclude_links = true;
+  const int64_t lists = 28 * kNodes;
+  const auto reason = [&](MemoryBudget* budget, int64_t times) {
+    query_.nodes.clear();
+    for (int64_t i = 0; i < times; ++i) query_.nodes.insert(query_.nodes.end(), node_rows_.begin(), node_rows_.end());
+    return DetailOf(TopByPairs(job_, nullptr, node_rows_, budget, none_asked))->reason;
+  };
+  MemoryBudget small(3 * lists);
+  EXPECT_EQ(reason(&small, 2), "ASKED");
+  EXPECT_EQ(reason(&small, 8), "OVER_BUDGET");
+}
+
 }  // namespace
 }  // namespace vicinal::testing

@@ -121,6 +121,20 @@ TEST(MessagePassingTest, WhatReadsOneEndIsComputedPerNode) {
   EXPECT_EQ(both->steps[1].inputs, (std::vector<ValueId>{1, 1}));
 }
 
+// A term that stands a hundred times costs what one does.
+TEST(MessagePassingTest, TermsThatRepeatAreOne) {
+  std::string sum = "x_i";
+  for (int i = 0; i < 100; ++i) sum += " + x_j";
+  const auto model = LoadOrFail(Message("square(linear(" + sum + ", W))"), SafetensorsBuilder().AddRamp("c.W", {3, 2}));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "linear", "edge_message"));
+  const Weight* weights[] = {std::get<LinearStep>(model->steps[0].op).weight.get(),
+                             std::get<LinearStep>(model->steps[1].op).weight.get()};
+  if (weights[0]->name == "c.W") std::swap(weights[0], weights[1]);
+  EXPECT_EQ(weights[0]->name, "columns of c.W 0*100");
+  EXPECT_EQ(weights[1]->name, "c.W");
+  for (size_t i = 0; i < 6; ++i) EXPECT_EQ(weights[0]->values[i], 100 * weights[1]->values[i]);
+}
+
 TEST(MessagePassingTest, OnlyTheEdgesShareOfAProductIsOneOfEdges) {
   const auto model =
       LoadOrFail(Message("square(linear(cat(x_i, x_j * x_i, edge_attr, 3 * x_j), W))", R"(, "edge_dim": 3)"),
