@@ -101,11 +101,12 @@ class Server:
             raise RuntimeError(f"vicinal {' '.join(arguments)}: status {done.returncode}\n{done.stdout}{done.stderr}")
         return json.loads(done.stdout)
 
-    def metric(self, name):
-        """The sum over all series of a metric."""
+    def metric(self, name, label=""):
+        """The sum over all series of a metric that have this label, such as kind="free"; by default over all."""
         with urllib.request.urlopen(f"http://{self.metrics}/metrics", timeout=10) as page:
             text = page.read().decode("utf-8")
-        return sum(float(value) for value in re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE))
+        series = re.findall(rf"^{name}({{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+        return sum(float(value) for labels, value in series if label in labels)
 
     def rss_bytes(self):
         with open(f"/proc/{self.process.pid}/statm", encoding="utf-8") as file:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/metrics/scrape.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,18 @@ double ResidentBytes() {
   const int fields = std::fscanf(file, "%ld %ld", &size, &resident);
   std::fclose(file);
   return fields == 2 ? static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE)) : 0.0;
+}
+
+// What malloc has handed out, in its heaps and as mappings of its own, and what it holds back. Unlike resident memory,
+// the first two say how much the process really uses.
+MetricFamily Allocator() {
+  MetricFamily family =
+      Family("process_allocator_bytes", "Bytes of the memory allocator, by what they are.", MetricType::Gauge);
+  const struct mallinfo2 info = mallinfo2();
+  const std::pair<const char*, size_t> kinds[] = {
+      {"in_use", info.uordblks}, {"mapped", info.hblkhd}, {"free", info.fordblks}};
+  for (const auto& [kind, bytes] : kinds) AddValue(&family, static_cast<double>(bytes), {{"kind", kind}});
+  return family;
 }
 
 MetricFamily Memory(const StateSnapshot& state) {
@@ -151,6 +164,7 @@ std::vector<MetricFamily> Scrape::StateFamilies(const StateSnapshot& state, cons
       GaugeFamily("vicinal_certificate_expiry_timestamp_seconds",
                   "End of the server's certificate, in seconds since 1970; 0 without TLS.",
                   state.certificate_expiry_seconds),
+      Allocator(),
       GaugeFamily("process_resident_memory_bytes", "Resident memory of the process.", ResidentBytes()),
       GaugeFamily("process_start_time_seconds", "Start of the process, in seconds since 1970.", start_seconds_)};
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // torn_answers --seconds=60 --seed=1: queries a server while graphs, features and models are replaced and deleted, and
-// kernels measured and forced. Answers are kept, with room for one of the two precisions asked for, so that each evicts
-// the other. Then every answer is compared bit for bit with what a quiet server answers for the versions and the
-// numerics revision that the answer names. That server gets the tuning decisions that were exported when the revision
-// was first seen: on a GPU they are part of it. Exit status 1 if one answer differs, or too few were compared.
+// kernels measured and forced. Answers are kept, by default with room for one of the two precisions asked for, so that
+// each evicts the other; with --answer_room=5 also for those that are made before a new version serves. Then every
+// answer is compared bit for bit with what a quiet server answers for the versions and the numerics revision that the
+// answer names. That server gets the tuning decisions that were exported when the revision was first seen: on a GPU
+// they are part of it. Exit status 1 if one answer differs, or too few were compared.
 #include <poll.h>
 
 #include <algorithm>
@@ -31,13 +32,19 @@ ABSL_FLAG(int64_t, seed, 1, "Seed of everything but time.");
 ABSL_FLAG(int, queriers, 4, "Threads that query.");
 ABSL_FLAG(int64_t, answers, 200'000, "The run ends early with so many answers, of about 1 KB of memory each.");
 ABSL_FLAG(int64_t, at_least, 100, "Fewer answers than that are a failure.");
+ABSL_FLAG(double, answer_room, 1.5, "Room for kept answers, as multiples of the rows of all nodes.");
 ABSL_FLAG(std::string, device, "cpu", "Of both servers: cpu or cuda:0.");
 
 namespace vicinal::testing {
 namespace {
 
 constexpr int64_t kVariants = 6;  // of graphs, features and models
-constexpr int64_t kRoomBytes = kTornNodes * kTornClasses * static_cast<int64_t>(sizeof(float)) * 3 / 2;
+
+// What --answer_room says.
+int64_t RoomBytes() {
+  constexpr auto kRowsBytes = static_cast<double>(kTornNodes * kTornClasses * static_cast<int64_t>(sizeof(float)));
+  return static_cast<int64_t>(kRowsBytes * absl::GetFlag(FLAGS_answer_room));
+}
 
 // Which seed a version was made from.
 class Versions {
@@ -76,7 +83,7 @@ class TornAnswers {
   bool Disturb(int seconds, int queriers) {
     auto server =
         ServerProcess::Start(Program(), {"--device=" + device_, "--tuning_budget=20ms", "--keep_answers=always",
-                                         absl::StrCat("--max_answer_bytes=", kRoomBytes)});
+                                         absl::StrCat("--max_answer_bytes=", RoomBytes())});
     if (!server.ok()) return Problem(server.status().ToString());
     const auto client = ClientOf(**server);
     if (!ReplaceGraph(*client, 0) || !ReplaceModel(*client, 0)) return Problem("the first uploads failed");
@@ -91,6 +98,7 @@ class TornAnswers {
     const auto metrics = (*server)->Scrape();
     if (!metrics.ok()) return Problem(metrics.status().ToString());
     evicted_ = MetricIn(*metrics, "vicinal_answers_evicted_total");
+    ahead_ = MetricIn(*metrics, "vicinal_answer_passes_total{outcome=\"ahead\"}");
     return (*server)->Stop() == 0 || Problem("the server did not stop with 0");
   }
 
@@ -124,9 +132,10 @@ class TornAnswers {
   int Report() const {
     std::printf(
         "%ld answers compared, of %ld combinations of versions with %ld revisions; %ld kept, %ld of shared runs, %ld "
-        "evictions; %ld graphs, %ld features, %ld models, %ld deletions, %ld tunings and forced kernels; %ld queries "
+        "evictions, %ld made ahead; %ld graphs, %ld features, %ld models, %ld deletions, %ld tunings and forced "
+        "kernels; %ld queries "
         "refused\n",
-        compared_, questions_, static_cast<long>(decisions_.size()), kept_.load(), shared_.load(), evicted_,
+        compared_, questions_, static_cast<long>(decisions_.size()), kept_.load(), shared_.load(), evicted_, ahead_,
         static_cast<long>(graphs_.size()), static_cast<long>(features_.size()), static_cast<long>(models_.size()),
         deletions_.load(), tunings_.load(), refused_.load());
     if (!problem_.empty()) std::printf("problem: %s\n", problem_.c_str());
@@ -265,7 +274,7 @@ class TornAnswers {
   Versions graphs_, features_, models_;
   std::atomic<bool> done_{false};
   std::atomic<long> deletions_{0}, tunings_{0}, refused_{0}, kept_{0}, shared_{0};
-  long evicted_ = 0;
+  long evicted_ = 0, ahead_ = 0;
   std::mutex mutex_;
   std::vector<TornAnswer> answers_;
   std::set<std::pair<int64_t, int64_t>> seen_;             // graph versions and revisions

@@ -203,6 +203,9 @@ TEST(MetricsTest, TheRest) {
         "vicinal_tier_bytes{tier=\"device\",kind=\"models\"} 109",
         "vicinal_kernel_launches_total{operation=\"aggregate\",kernel=\"simd_rows\",device=\"cpu\"} 9",
         "vicinal_build_info{version=\"1.2.3\",device=\"cpu\",instruction_set=\"TEST\"} 1",
+        "process_allocator_bytes{kind=\"in_use\"} ",
+        "process_allocator_bytes{kind=\"mapped\"} ",
+        "process_allocator_bytes{kind=\"free\"} ",
         "process_resident_memory_bytes "}) {
     ExpectLine(metrics, line);
   }
