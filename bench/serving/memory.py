@@ -113,7 +113,7 @@ def main():
             readings = watch(server, cores, options)
     shown = MEMORIES if options.device.startswith("cuda") else MEMORIES[:-1]
     rows = [growth(name, readings, readings[:, 3 + i]) for i, name in enumerate(shown)]
-    rows.append({"memory": "all", "seconds": round(readings[-1, 0]), "calls": int(readings[-1, 1]), "descriptors_at_rest": [int(readings[:, 2].min()), int(readings[:, 2].max())],
+    rows.append({"memory": "all", "seconds": round(readings[-1, 0]), "calls": int(readings[-1, 1]), "descriptors_at_rest": int(readings[:, 2].max()),
                  "readings": [[int(value) for value in line] for line in readings]})  # fmt: skip
     common.finish(options, rows)
     return 0
