@@ -22,10 +22,12 @@ void HeldRefusals::Answer(std::function<void()> answer) {
   {
     MutexLock lock(&mutex_);
     if (now >= period_ends_ && held_.empty()) {
-      period_ends_ = now + kPeriod;
+      const bool goes_on = of_period_ > kAtOnce && now < period_ends_ + kPeriod;
+      at_once_ = goes_on ? 0 : kAtOnce;
       of_period_ = 0;
+      period_ends_ = now + kPeriod;
     }
-    if (++of_period_ > kAtOnce) {
+    if (++of_period_ > at_once_) {
       held_.push_back(std::move(answer));
       if (held_.size() == 1) changed_.NotifyOne();
       return;

@@ -180,7 +180,8 @@ Status RequestQueue::CheckTurn(const FairQueue::Entry& entry, MonotonicTime now)
   VICINAL_RETURN_IF_ERROR(entry.request.limits.Check(*options_.clock));
   const double left = SecondsLeft(entry.request, now), run = run_times_.Alone(entry.kind, now);
   // It was accepted because a run would fit: the wait was longer than expected. Where nothing else waits, it is tried.
-  const double spare = requests_.size() > 0 ? 0.5 * run_times_.Late(entry.kind) : 0.0;
+  // Otherwise those behind it gain the time of its run, while a run that ends too late is lost to all.
+  const double spare = requests_.size() > 0 ? run_times_.Late(entry.kind) : 0.0;
   return left < run + spare ? Overloaded(std::max(0.0, run - left), run) : OkStatus();
 }
 

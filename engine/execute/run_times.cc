@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "absl/hash/hash.h"
 #include "engine/execute/links/link_query.h"
@@ -69,12 +70,18 @@ RunTimes::Measured& RunTimes::At(RunKind kind) {
   return kinds_[kind];
 }
 
+void RunTimes::BlendAlone(double seconds, MonotonicTime now, Measured* measured) {
+  if (measured->alone > 0.0) measured->distance += kLatest * (std::abs(seconds - measured->alone) - measured->distance);
+  Blend(seconds, &measured->alone);
+  Blend(seconds, &measured->share);
+  measured->last_alone = now;
+}
+
 void RunTimes::RecordAlone(RunKind kind, double seconds, MonotonicTime now) {
   Measured& measured = At(kind);
-  if (measured.alone > 0.0) measured.distance += kLatest * (std::abs(seconds - measured.alone) - measured.distance);
-  Blend(seconds, &measured.alone);
-  Blend(seconds, &measured.share);
-  measured.last_alone = now;
+  BlendAlone(seconds, now, &measured);
+  measured.ended = true;
+  measured.given_up = false;
 }
 
 void RunTimes::RecordShare(RunKind kind, double seconds) { Blend(seconds, &At(kind).share); }
@@ -82,6 +89,11 @@ void RunTimes::RecordShare(RunKind kind, double seconds) { Blend(seconds, &At(ki
 void RunTimes::RecordAtLeast(RunKind kind, double seconds, MonotonicTime now) {
   const double known = Alone(kind, now);
   Measured& measured = At(kind);
+  const bool in_a_row = std::exchange(measured.given_up, true);
+  if (measured.ended && !in_a_row) {
+    if (seconds > known) BlendAlone(seconds, now, &measured);
+    return;
+  }
   measured.alone = std::max(known, seconds);
   measured.share = std::max(measured.share, seconds);
   measured.last_alone = now;

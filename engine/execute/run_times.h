@@ -33,7 +33,9 @@ class RunTimes {
   void RecordAlone(RunKind kind, double seconds, MonotonicTime now);
   // A request of that kind had a part of `seconds` in a run for several.
   void RecordShare(RunKind kind, double seconds);
-  // A run for one request was given up after `seconds`: it would have taken longer.
+  // A run for one request was given up after `seconds`: it would have taken longer. One among runs that ended may have
+  // been disturbed, and counts like a run that took so long; the next one in a row, or where none has ended yet, is a
+  // lower bound.
   void RecordAtLeast(RunKind kind, double seconds, MonotonicTime now);
 
  private:
@@ -42,12 +44,15 @@ class RunTimes {
     double alone = 0.0;
     double share = 0.0;
     double distance = 0.0;  // of runs for one request from `alone`
+    bool ended = false;     // a run for one request has
+    bool given_up = false;  // the last one was
     MonotonicTime last_alone{};
   };
   // Clients choose graphs, models and options, so there is a bound; at the bound measuring begins anew.
   static constexpr size_t kMaxKinds = 4096;
 
   Measured& At(RunKind kind);
+  static void BlendAlone(double seconds, MonotonicTime now, Measured* measured);
 
   std::unordered_map<RunKind, Measured> kinds_;
 };

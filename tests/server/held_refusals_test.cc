@@ -34,6 +34,33 @@ TEST(HeldRefusalsTest, ManyWaitForTheEndOfTheirPeriod) {
   EXPECT_EQ(std::count(calls.begin(), calls.end(), 1), static_cast<int64_t>(calls.size())) << "none is lost at the end";
 }
 
+TEST(HeldRefusalsTest, WhereManyFollowOnManyAllAreHeld) {
+  FakeClock clock;
+  HeldRefusals refusals(clock);
+  std::atomic<int> answered{0};
+  // Answers of `count` refusals at once; the others when the period has ended, for which this waits.
+  const auto period = [&](int count) {
+    std::promise<void> all;
+    const int expected = answered + count;
+    for (int i = 0; i < count; ++i) {
+      refusals.Answer([&answered, &all, expected] {
+        if (++answered == expected) all.set_value();
+      });
+    }
+    const int at_once = answered - (expected - count);
+    clock.Advance(HeldRefusals::kPeriod);
+    all.get_future().wait();
+    return at_once;
+  };
+  EXPECT_EQ(period(HeldRefusals::kAtOnce + 5), HeldRefusals::kAtOnce);
+  EXPECT_EQ(period(HeldRefusals::kAtOnce + 5), 0);
+  EXPECT_EQ(period(3), 0);
+  EXPECT_EQ(period(3), 3) << "few came before";
+  EXPECT_EQ(period(HeldRefusals::kAtOnce + 5), HeldRefusals::kAtOnce);
+  clock.Advance(HeldRefusals::kPeriod);
+  EXPECT_EQ(period(HeldRefusals::kAtOnce + 5), HeldRefusals::kAtOnce) << "after a pause";
+}
+
 TEST(HeldRefusalsTest, TheyAreAnsweredWhenItHasEnded) {
   HeldRefusals refusals(Clock::Real());
   std::promise<void> last;

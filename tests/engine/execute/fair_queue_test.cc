@@ -198,6 +198,21 @@ TEST(RunTimesTest, ARunThatWasGivenUpIsALowerBound) {
   EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.5);
 }
 
+// A disturbed run must not refuse all others for seconds; a graph that has become slow must.
+TEST(RunTimesTest, OneRunThatWasGivenUpAmongOthersIsOnlyARun) {
+  const MonotonicTime begin{};
+  RunTimes times;
+  for (int i = 0; i < 50; ++i) times.RecordAlone(1, 0.1, begin);
+  times.RecordAtLeast(1, 0.5, begin);
+  EXPECT_NEAR(times.Alone(1, begin), 0.2, 1e-3);
+  EXPECT_NEAR(times.Late(1), 0.2, 1e-3);
+  times.RecordAtLeast(1, 0.5, begin);
+  EXPECT_DOUBLE_EQ(times.Alone(1, begin), 0.5) << "the second in a row";
+  for (int i = 0; i < 50; ++i) times.RecordAlone(1, 0.1, begin);
+  times.RecordAtLeast(1, 0.05, begin);
+  EXPECT_NEAR(times.Alone(1, begin), 0.1, 1e-3) << "it had less time than a run takes";
+}
+
 TEST(RunTimesTest, KindsDifferInModelOptionsAndMagnitude) {
   QueuedRequest request = Numbered(1);
   request.nodes.ids.resize(10);
