@@ -197,6 +197,24 @@ TEST_F(RowTilesOfMlp, CountsEachStepOnceARun) {
   }));
 }
 
+TEST_F(RowTilesOfMlp, WhatDoesNotFitInTilesEitherIsRefused) {
+  std::vector<int64_t> asked;
+  const auto admit = [&asked](int64_t bytes) -> Status {
+    asked.push_back(bytes);
+    if (asked.size() < 3) return OkStatus();
+    return ResourceExhausted("BUDGET_FULL", "no memory for the " + std::to_string(asked.size()) + "th",
+                             std::chrono::milliseconds(1));
+  };
+  const int64_t held = ThePlanBench().device->allocated_bytes();
+  const auto plan =
+      Plan::Build(RequestFor(model_, graph_, *features_), ThePlanBench().registry, *ThePlanBench().device, admit);
+  EXPECT_EQ(plan.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(plan.status().message(), "no memory for the 4th");
+  ASSERT_EQ(asked.size(), 4u);
+  EXPECT_LT(asked[3], asked[2]);
+  EXPECT_EQ(ThePlanBench().device->allocated_bytes(), held);
+}
+
 TEST_F(RowTilesOfMlp, OtherRefusalsEndTheBuild) {
   const auto cancelled = [](int64_t) { return absl::CancelledError("enough"); };
   const auto plan =
