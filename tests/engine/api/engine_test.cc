@@ -345,7 +345,7 @@ TEST_F(EngineTest, CancelledAndExpiredRequestsDoNotRun) {
 
 TEST(EngineBudget, RefusesWhatNeverFitsAndWhatDoesNotFitNow) {
   EngineOptions options;
-  options.memory_budget_bytes = 100'000;
+  options.memory_budget_bytes = 150'000;
   auto engine = MakeEngine(options);
   PutSmallWorld(*engine);
   const auto fits = Infer(*engine, AllNodes("g", "m"));
