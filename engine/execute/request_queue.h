@@ -133,8 +133,7 @@ class RequestQueue final : public Lease {
   // The part of it that is about time: OK, SERVER_OVERLOADED or DEADLINE_TOO_SHORT.
   Status CheckTime(const QueuedRequest& request, RunKind kind, MonotonicTime now) const VICINAL_REQUIRES(mutex_);
   // What is left of the run that it would wait for: the main consumer's, or the side one's if that takes it.
-  double SecondsOfRunning(const QueuedRequest& request, RunKind kind, MonotonicTime now) const
-      VICINAL_REQUIRES(mutex_);
+  double SecondsOfRunning(const QueuedRequest& request, RunKind kind, MonotonicTime now) const VICINAL_REQUIRES(mutex_);
   Status Take(QueuedRequest request) VICINAL_REQUIRES(mutex_);
   void WaitForCompany() VICINAL_REQUIRES(mutex_);
   // Begins the turn of a request, with those that may share its run and for which `accept` is true.

@@ -79,10 +79,10 @@ TEST_F(PlansRestartTest, AGraphThatComesBackBringsThemAgain) {
   StartWith(options);
   EXPECT_TRUE(
       engine_->memory().Check(options.memory_budget_bytes - engine_->memory().Snapshot().models, "a test").ok());
-  ASSERT_FALSE(engine_->GetGraph("g")->serving->resident);
+  ASSERT_FALSE(engine_->GetGraph("g")->serving->in_memory());
   EXPECT_EQ(plan_bytes(), 0);
   ASSERT_TRUE(engine_->GetTuning("g").ok());  // brings the graph in
-  ASSERT_TRUE(engine_->GetGraph("g")->serving->resident);
+  ASSERT_TRUE(engine_->GetGraph("g")->serving->in_memory());
   EXPECT_GT(plan_bytes(), 0);
   ExpectNothingLeftToBuild("g", "n");
 }
