@@ -223,6 +223,11 @@ void RunMessageCases(Machine& machine, Report& report) {
   const HostGraph some = RandomGraph("wide networks", 40, {3, 0, 17, 300, 1, 16, 5}, 9);
   RunAll(machine, report, MakeCase(some, Message::kAdd, Reduce::kSum, 300, {400, 290}, 1));
   RunAll(machine, report, MakeCase(some, Message::kAdd, Reduce::kMax, 500, {1000, 7}, 1));
+  // Around the parts in which a warp searches for a block's rows: all of them must be written.
+  for (const size_t rows : {16, 17, 32, 33, 34, 66}) {
+    const HostGraph few = RandomGraph(std::to_string(rows) + " rows", 40, std::vector<int64_t>(rows, 1), 12);
+    RunAll(machine, report, MakeCase(few, Message::kAdd, Reduce::kSum, 20, {24, 7}, 1));
+  }
 }
 
 }  // namespace vicinal::conformance

@@ -102,7 +102,7 @@ __device__ __noinline__ void MultiplyLayer(TileLayer layer, const float* in, flo
 __device__ inline int64_t FirstRowAt(const CsrView& adjacency, int64_t key, int64_t low, int64_t high) {
   const int lane = threadIdx.x % 32;
   while (low < high) {
-    const int64_t step = (high - low + 32) / 33;  // all lanes below: the result may be `high`
+    const int64_t step = (high - low) / 33 + 1;  // all lanes below: the result may be `high`
     const int64_t at = low + (lane + 1) * step - 1;
     const bool below = at < high && __ldg(adjacency.row_ptr + at) + at < key;
     const int passed = __popc(__ballot_sync(kWholeWarp, below));
