@@ -5,8 +5,8 @@
     python3 -m venv faiss && faiss/bin/pip install faiss-cpu
     faiss/bin/python bench/top_links.py --bench build/bench/bin/vicinal_bench_top_links [--json FILE]
 
-The two take turns, so that a busy machine disturbs both; medians and minima of all runs. The partners must be equal but where scores differ by
-less than float32's rounding."""
+The two take turns, so that a busy machine disturbs both; medians and quartiles of all runs, elapsed and in processor seconds, which others on
+the machine disturb less. The partners must be equal but where scores differ by less than float32's rounding."""
 
 import argparse
 import json
@@ -27,12 +27,18 @@ def ours(args, rows, width, k, out):
 
 
 def theirs(args, index, queries, k):
-    seconds = []
+    seconds, processor_seconds = [], []
     for _ in range(args.repeats):
-        begin = time.perf_counter()
+        begin, processor = time.perf_counter(), time.process_time()
         _, found = index.search(queries, k)
         seconds.append(time.perf_counter() - begin)
-    return seconds, found
+        processor_seconds.append(time.process_time() - processor)
+    return {"seconds": seconds, "processor_seconds": processor_seconds}, found
+
+
+def summary(values):
+    low, median, high = statistics.quantiles(values, n=4)
+    return {"median": median, "quartiles": [low, high], "minimum": min(values), "runs": len(values)}
 
 
 def differences(rows, queries, found, expected):
@@ -50,18 +56,20 @@ def case(args, folder, width, k):
     index = faiss.IndexFlatIP(width)
     index.add(rows)
     theirs(args, index, queries, k)
-    seconds = {"vicinal": [], "faiss": []}
+    times = {"vicinal": {}, "faiss": {}}
     for _ in range(args.turns):
         answer = ours(args, path, width, k, out)
-        seconds["vicinal"] += answer["seconds"]
         took, expected = theirs(args, index, queries, k)
-        seconds["faiss"] += took
+        for name, turn in (("vicinal", answer), ("faiss", took)):
+            for clock in ("seconds", "processor_seconds"):
+                times[name].setdefault(clock, []).extend(turn[clock])
     found = np.fromfile(out, dtype=np.int64).reshape(args.queries, k)
     result = {"nodes": args.nodes, "queries": args.queries, "width": width, "k": k, "threads": args.threads,
               "instruction_set": answer["instruction_set"], "different": differences(rows, queries, found, expected)}
-    for name, values in seconds.items():
-        result[name] = {"median_seconds": statistics.median(values), "minimum_seconds": min(values), "runs": len(values)}
-    result["faiss_over_vicinal"] = result["faiss"]["median_seconds"] / result["vicinal"]["median_seconds"]
+    for name, clocks in times.items():
+        result[name] = {clock: summary(values) for clock, values in clocks.items()}
+    for clock in ("seconds", "processor_seconds"):
+        result["faiss_over_vicinal_" + clock] = result["faiss"][clock]["median"] / result["vicinal"][clock]["median"]
     print(json.dumps(result), flush=True)
     return result
 

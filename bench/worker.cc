@@ -11,12 +11,15 @@
 //   {"op": "binary_graph", "file", "features", "order"}        the same
 //   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "config": [its parameters], "result"}
 //                                                              prepares a cell, runs it once and writes its
+//   {"op": "scores", "width", "config": [its parameters], "result"}
 //   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
-//   {"op": "time", "budget_ms", "most"}                        -> us: [microseconds of a run, ...], kernels; on a GPU
-//   queued, too: the same of runs in batches of up to 100 that are waited for once
+//   {"op": "time", "budget_ms", "most", "processor"}           -> us: [microseconds of a run, ...], kernels; on a GPU
+//   queued, too: the same of runs in batches of up to 100 that are waited for once. processor: of the process's
+//   processor time instead, which other programs disturb less
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -39,6 +42,11 @@ double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
+double SecondsNow(bool of_processor) {
+  if (of_processor) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+}
+
 class Worker {
  public:
   explicit Worker(std::unique_ptr<Bench> bench) : owned_(std::move(bench)), bench_(*owned_) {}
@@ -59,6 +67,7 @@ class Worker {
     if (op == "floors") return Floors(request);
     if (op == "graph" || op == "binary_graph") return Graph(request);
     if (op == "aggregate") return Aggregate(request);
+    if (op == "scores") return Scores(request);
     if (op == "forward") return Forward(request);
     if (op == "time") return Time(request);
     return InvalidArgument("UNKNOWN_OP", "op", absl::StrCat("there is no op '", op, "'"));
@@ -107,15 +116,27 @@ class Worker {
     cell.weighted = request.value("weighted", false);
     cell.width = request.value("width", int64_t{1});
     cell.kernel = request.value("kernel", "");
-    if (request.contains("config")) {
-      cell.config.emplace();
-      const json& values = request["config"];
-      for (size_t i = 0; i < std::min(values.size(), cell.config->values.size()); ++i) {
-        cell.config->values[i] = values[i].get<int32_t>();
-      }
-    }
+    if (request.contains("config")) cell.config = ConfigOf(request);
     task_ = nullptr;  // before the next one takes memory
     VICINAL_ASSIGN_OR_RETURN(task_, MakeAggregateTask(bench_, graph_.graph, cell));
+    return RunOnce(request);
+  }
+
+  static KernelConfig ConfigOf(const json& request) {
+    KernelConfig config;
+    const json values = request.value("config", json::array());
+    for (size_t i = 0; i < std::min(values.size(), config.values.size()); ++i) {
+      config.values[i] = values[i].get<int32_t>();
+    }
+    return config;
+  }
+
+  StatusOr<json> Scores(const json& request) {
+    if (graph_.graph == nullptr) return FailedPrecondition("NO_GRAPH", "send op graph first");
+    if (!bench_.on_cpu()) return FailedPrecondition("NOT_ON_THIS_DEVICE", "scores of edges are run on the CPU only");
+    task_ = nullptr;
+    const ScoresCell cell = {request.value("width", int64_t{1}), ConfigOf(request)};
+    VICINAL_ASSIGN_OR_RETURN(task_, MakeScoresTask(bench_, graph_.graph, cell));
     return RunOnce(request);
   }
 
@@ -141,18 +162,19 @@ class Worker {
   // One run that does not count, then samples until the budget is used (at least one, at most `most`). A short task is
   // repeated within a sample.
   StatusOr<json> Time(const json& request) {
-    if (task_ == nullptr) return FailedPrecondition("NO_TASK", "send op aggregate or forward first");
+    if (task_ == nullptr) return FailedPrecondition("NO_TASK", "send op aggregate, scores or forward first");
     const double budget = request.value("budget_ms", 10.0) * 1e-3;
     const auto most = request.value("most", size_t{100});
-    auto begin = SteadyClock::now();
+    const bool processor = request.value("processor", false);
+    double begin = SecondsNow(processor);
     VICINAL_RETURN_IF_ERROR(task_->Run());
-    const double first = SecondsSince(begin);
+    const double first = SecondsNow(processor) - begin;
     const int repeats = first < 50e-6 ? static_cast<int>(50e-6 / (first + 1e-7)) + 1 : 1;
     json us = json::array();
     for (double used = 0; us.empty() || (used < budget && us.size() < most);) {
-      begin = SteadyClock::now();
+      begin = SecondsNow(processor);
       for (int r = 0; r < repeats; ++r) VICINAL_RETURN_IF_ERROR(task_->Run());
-      const double seconds = SecondsSince(begin);
+      const double seconds = SecondsNow(processor) - begin;
       used += seconds;
       us.push_back(seconds * 1e6 / repeats);
     }

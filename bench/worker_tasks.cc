@@ -193,6 +193,55 @@ class AggregateTask final : public Task {
   int chosen_ = 0;
 };
 
+class ScoresTask final : public Task {
+ public:
+  ScoresTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph) : bench_(bench), graph_(std::move(graph)) {}
+
+  Status Prepare(const ScoresCell& cell) {
+    VICINAL_ASSIGN_OR_RETURN(adjacency_, graph_->Adjacency(AdjacencySpec()));
+    const CsrView adjacency = adjacency_->view();
+    args_.problem = {.rows = adjacency.rows, .cols = adjacency.cols, .edges = adjacency.nnz, .width = cell.width};
+    args_.config = cell.config;
+    args_.adjacency = adjacency;
+    for (const auto& entry : bench_.registry.edge_scores.kernels()) {
+      if (entry->kernel().name() == "template_sddmm") kernel_ = entry.get();
+    }
+    if (kernel_ == nullptr) return InvalidArgument("KERNEL_UNKNOWN", "kernel", "there is no template_sddmm");
+    const int64_t numbers = adjacency.rows * cell.width;
+    source_ = Rows(cell.width, 0);
+    target_ = Rows(cell.width, numbers);
+    scores_.resize(static_cast<size_t>(adjacency.nnz));
+    args_.src = {source_.data(), adjacency.cols, cell.width, cell.width};
+    args_.target = {target_.data(), adjacency.rows, cell.width, cell.width};
+    args_.dst = {scores_.data(), adjacency.nnz, 1, 1};
+    return OkStatus();
+  }
+
+  Status Run() override { return kernel_->Launch(*bench_.context, args_, nullptr); }
+  StatusOr<std::vector<float>> Result() const override { return scores_; }
+  std::vector<std::string> Kernels() const override {
+    return {absl::StrCat("template_sddmm hilbert_order=", args_.config.values[0])};
+  }
+
+ private:
+  // The pattern from number `first` on, in execution order.
+  std::vector<float> Rows(int64_t width, int64_t first) const {
+    std::vector<float> rows(static_cast<size_t>(graph_->num_nodes() * width));
+    for (int64_t i = 0; i < graph_->num_nodes(); ++i) {
+      float* const row = rows.data() + RowOf(graph_->parts().permutation, i) * width;
+      for (int64_t c = 0; c < width; ++c) row[c] = Pattern(static_cast<uint64_t>(first + i * width + c));
+    }
+    return rows;
+  }
+
+  Bench& bench_;
+  const std::shared_ptr<const PreparedGraph> graph_;
+  std::shared_ptr<const DeviceCsr> adjacency_;
+  const RegisteredKernel<EdgeScoresKernel>* kernel_ = nullptr;
+  std::vector<float> source_, target_, scores_;
+  EdgeScoresArgs args_;
+};
+
 class ForwardTask final : public Task {
  public:
   ForwardTask(Bench& bench, const PreparedUpload& graph) : bench_(bench), graph_(graph) {}
@@ -305,6 +354,13 @@ StatusOr<PreparedUpload> LoadBinaryGraph(Bench& bench, const std::string& file, 
 StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
                                                   const AggregateCell& cell) {
   auto task = std::make_unique<AggregateTask>(bench, std::move(graph));
+  VICINAL_RETURN_IF_ERROR(task->Prepare(cell));
+  return task;
+}
+
+StatusOr<std::unique_ptr<Task>> MakeScoresTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
+                                               const ScoresCell& cell) {
+  auto task = std::make_unique<ScoresTask>(bench, std::move(graph));
   VICINAL_RETURN_IF_ERROR(task->Prepare(cell));
   return task;
 }

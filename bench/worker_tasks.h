@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What our side of the comparison with peers can be told to run: an aggregation by the kernel and configuration that
-// are fastest on it (on the CPU), and a model through a plan. Inputs are prepared once, as an upload prepares them;
-// running is what is timed.
+// are fastest on it (on the CPU), scores of edges (on the CPU), and a model through a plan. Inputs are prepared once,
+// as an upload prepares them; running is what is timed.
 #ifndef VICINAL_BENCH_WORKER_TASKS_H_
 #define VICINAL_BENCH_WORKER_TASKS_H_
 
@@ -67,6 +67,15 @@ struct AggregateCell {
 };
 StatusOr<std::unique_ptr<Task>> MakeAggregateTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
                                                   const AggregateCell& cell);
+
+// The dot product of the rows of its ends for every edge, in the adjacency's order. The sources' rows are
+// Pattern(nodes, width), in the client's order, and so are the targets', from the number nodes * width on.
+struct ScoresCell {
+  int64_t width = 0;
+  KernelConfig config;  // of the kernel that a plan takes without tuning
+};
+StatusOr<std::unique_ptr<Task>> MakeScoresTask(Bench& bench, std::shared_ptr<const PreparedGraph> graph,
+                                               const ScoresCell& cell);
 
 // A forward pass over all nodes. On the CPU the answer's rows are put back into the client's order within the time; on
 // a GPU they stay where the plan leaves them, on the device, as the peers' do. `tune`: kernels are measured on the

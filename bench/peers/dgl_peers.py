@@ -66,6 +66,17 @@ def aggregations(graph, cell):
     return {"DGL": make("int64"), "DGL, int32": make("int32")}
 
 
+def scores(graph, cell):
+    width = cell["width"]
+    both = torch.from_numpy(exchange.pattern(2 * graph.nodes, width))
+    source, target = both[: graph.nodes].contiguous(), both[graph.nodes :].contiguous()
+
+    def make(index):
+        return lambda: lambda: dgl.ops.u_dot_v(graph.dgl[index], source, target)
+
+    return {"DGL": make("int64"), "DGL, int32": make("int32")}
+
+
 def maximum(g, x):
     """Through message passing, because dgl.ops leaves minus infinity where a node has no in-edge."""
     with g.local_scope():

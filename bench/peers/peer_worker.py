@@ -56,13 +56,9 @@ class Worker:
 
     def op_list(self, request):
         """Names of the peers that can do a cell."""
-        makers = (
-            self.library.aggregations(self.graph, request)
-            if request["kind"] == "aggregate"
-            else self.library.forwards(self.graph, request)
-        )
-        self.makers = makers
-        return {"peers": list(makers)}
+        of_kind = {"aggregate": "aggregations", "scores": "scores", "forward": "forwards"}[request["kind"]]
+        self.makers = getattr(self.library, of_kind)(self.graph, request)
+        return {"peers": list(self.makers)}
 
     def op_make(self, request):
         """Prepares one of them and writes its result; tells the shortest of some runs."""
@@ -84,15 +80,12 @@ class Worker:
 
     def op_time(self, request):
         """As the op of vicinal_bench_worker: one run that does not count, then samples."""
-        return {
-            "us": self.library.run(
-                lambda: sample(self.tasks[request["peer"]], request["budget_ms"] * 1e-3, request["most"])
-            )
-        }
+        clock = time.process_time if request.get("processor") else time.perf_counter
+        task, budget = self.tasks[request["peer"]], request["budget_ms"] * 1e-3
+        return {"us": self.library.run(lambda: sample(task, budget, request["most"], clock))}
 
 
-def sample(task, budget, most):
-    clock = time.perf_counter
+def sample(task, budget, most, clock=time.perf_counter):
     begin = clock()
     task()
     first = clock() - begin
