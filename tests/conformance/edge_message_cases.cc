@@ -274,6 +274,11 @@ void RunEdgeMessageCases(Machine& machine, Report& report) {
     // More columns than a block of a kernel may have, and the last block of them shorter.
     RunCase(machine, report, MakeCase(hub, form, 150, turn++));
   }
+  // Around the parts in which a warp searches for a block's rows: all of them must be written.
+  for (const size_t rows : {16, 17, 33, 34}) {
+    const FeaturedGraph few = MakeFeatured("few rows", std::vector<int64_t>(rows, 1), 4, Loops::kAsSent);
+    for (const Form& form : kForms) RunCase(machine, report, MakeCase(few, form, 16, turn++));
+  }
   // Features that are added as they are.
   for (const Form& form : kForms) {
     if (form.form == MessageForm::kMixture || !form.featured) continue;

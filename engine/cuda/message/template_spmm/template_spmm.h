@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of generalised aggregation, without a message MLP (template_spmm.cu; with features of edges:
-// featured_rows.cu), with one (message_mlp.cu), and of messages of other forms (edge_messages.cu), free of device code.
+// Launchers of generalised aggregation: plain messages (template_spmm.cu), those with features of edges, gates or a
+// softmax (edge_rows.cu), with a message MLP (message_mlp.cu), and mixtures (edge_mixtures.cu), free of device code.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 #define VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 
@@ -19,55 +19,58 @@ namespace vicinal::cuda {
 
 // The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
+inline constexpr int64_t kFeaturedUnit = 64;   // of edge_rows and edge_mixtures
 inline constexpr int64_t kMinMessageTile = 8;  // columns, of template_spmm
 
-// Messages that are more than an activation of a sum: gated ones, mixtures, and those weighted by a softmax.
-inline bool HasForm(const MessageReduceProblem& problem) {
-  return problem.form != MessageForm::kPlain || problem.softmax;
+// Which kernel makes the messages.
+enum class MessageMaker {
+  kRows,      // template_spmm.cu
+  kEdgeRows,  // edge_rows.cu
+  kNetwork,   // message_mlp.cu
+  kMixture,   // edge_mixtures.cu
+};
+inline MessageMaker MakerOf(const MessageReduceProblem& problem) {
+  if (problem.form == MessageForm::kMixture) return MessageMaker::kMixture;
+  if (problem.num_layers > 0) return MessageMaker::kNetwork;
+  const bool plain = problem.form == MessageForm::kPlain && !problem.softmax && problem.edge_width == 0;
+  return plain ? MessageMaker::kRows : MessageMaker::kEdgeRows;
 }
 
-inline constexpr int64_t kFormColumns = 64;  // of the result, per block of edge_messages
+inline constexpr int kFeaturedTile = 32;  // columns of the result per block of edge_rows and edge_mixtures, at least
 
 inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
   const int64_t width = problem.out_width(), floats = problem.softmax ? 3 : 1;  // of a row's total, per column
-  const int64_t tile = HasForm(problem) ? kFormColumns : problem.num_layers > 0 ? width : kMinMessageTile;
-  return PieceScratch(problem.edges, kMessageUnit, floats * width, (width + tile - 1) / std::max<int64_t>(tile, 1));
+  int64_t tile = kMinMessageTile, unit = kMessageUnit;
+  switch (MakerOf(problem)) {
+    case MessageMaker::kRows:
+      break;
+    case MessageMaker::kNetwork:
+      tile = width;
+      break;
+    case MessageMaker::kEdgeRows:
+    case MessageMaker::kMixture:
+      tile = kFeaturedTile, unit = kFeaturedUnit;
+      break;
+  }
+  return PieceScratch(problem.edges, unit, floats * width, (width + tile - 1) / std::max<int64_t>(tile, 1));
 }
 
-// Shared memory of message_mlp and edge_messages: a tile of edges' numbers before and after a layer, in two buffers
-// that layers alternate between, and the totals of the current row (edge_tiles.cuh). EdgeConv: messages, before and
-// after each layer. Gated and plain messages: what the features add to them, and features. Mixtures: features, before
-// and after each layer, then messages.
+// Shared memory of message_mlp: a tile of edges' messages before and after a layer, in two buffers that layers
+// alternate between, and the totals of the current row (edge_tiles.cuh).
 struct MessageTile {
-  int64_t columns = 0;                          // of the result, per block
+  int64_t columns = 0;                          // of the result
   int64_t first_floats = 0, second_floats = 0;  // per edge
-  int64_t total_floats = 1;                     // per column
-  int64_t edge_bytes = 0;                       // for the place of each edge's features
 
-  explicit MessageTile(const MessageReduceProblem& problem) : columns(problem.out_width()) {
-    const bool mixture = problem.form == MessageForm::kMixture;
-    first_floats = problem.num_layers > 0 ? problem.width : 0;
-    if (HasForm(problem)) {
-      columns = std::min(columns, kFormColumns);
-      first_floats = mixture ? problem.edge_width : problem.form == MessageForm::kGated ? 2 * columns : columns;
-      second_floats = mixture ? 0 : problem.edge_width;
-      total_floats = problem.softmax ? 3 : 1;
-      edge_bytes = sizeof(const float*);
+  explicit MessageTile(const MessageReduceProblem& problem)
+      : columns(problem.out_width()), first_floats(problem.width) {
+    for (int l = 0; l < problem.num_layers; ++l) {
+      int64_t& floats = l % 2 == 0 ? second_floats : first_floats;
+      floats = std::max(floats, problem.out_widths[l]);
     }
-    for (int l = 0; l < problem.num_layers; ++l) Widen(l + 1, problem.out_widths[l]);
-    if (mixture) Widen(problem.num_layers + 1, columns);
   }
   // Padded by four edges, so that columns begin in different banks.
   int64_t Bytes(int64_t edges) const {
-    const int64_t floats = (edges + 4) * (first_floats + second_floats) + 2 * total_floats * columns;
-    return floats * static_cast<int64_t>(sizeof(float)) + edges * edge_bytes;
-  }
-
- private:
-  // Buffer `number`, counted as layers take turns, holds `floats` per edge.
-  void Widen(int number, int64_t floats) {
-    int64_t& has = number % 2 == 0 ? first_floats : second_floats;
-    has = std::max(has, floats);
+    return ((edges + 4) * (first_floats + second_floats) + 2 * columns) * static_cast<int64_t>(sizeof(float));
   }
 };
 inline constexpr int kLargeMessageTile = 64, kSmallMessageTile = 16;  // edges
@@ -78,6 +81,32 @@ inline int64_t LargeTileBytes(const GpuLimits& limits) {
   return limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kMessageStaticBytes;
 }
 inline int64_t SmallTileBytes(const GpuLimits& limits) { return limits.block_shared_bytes - kMessageStaticBytes; }
+
+// Shared memory of edge_mixtures next to static shared memory: numbers of a warp's edges, features first, before and
+// after a layer of the network that makes coefficients.
+struct MixtureMemory {
+  static constexpr int64_t kWarps = 4;
+  int strides[2] = {};  // floats of an edge in each buffer; padded, so that edges begin in different banks
+
+  explicit MixtureMemory(const MessageReduceProblem& problem) {
+    Widen(0, problem.edge_width);
+    for (int l = 0; l < problem.num_layers; ++l) Widen((l + 1) % 2, problem.out_widths[l]);
+  }
+  int64_t Bytes(int64_t edges) const {
+    return kWarps * edges * (int64_t{strides[0]} + strides[1]) * static_cast<int64_t>(sizeof(float));
+  }
+
+ private:
+  void Widen(int buffer, int64_t floats) {
+    strides[buffer] = std::max(strides[buffer], static_cast<int>(RoundUp(floats, 4) + 4));
+  }
+};
+inline constexpr int kLargeMixtureStep = 16, kSmallMixtureStep = 4;  // edges of a warp at a time
+inline constexpr int64_t kMixtureStaticBytes = 40 << 10;
+inline int64_t LargeMixtureBytes(const GpuLimits& limits) {
+  return limits.multiprocessor_shared_bytes / 2 - kSystemSharedBytes - kMixtureStaticBytes;
+}
+inline int64_t SmallMixtureBytes(const GpuLimits& limits) { return limits.block_shared_bytes - kMixtureStaticBytes; }
 
 // What aggregate has in addition to a reduction of messages. By default, nothing.
 struct MessageRowsPart {
@@ -90,16 +119,15 @@ struct MessageRowsPart {
 };
 
 // For all launchers, `scratch` has MessageScratch(args.problem).bytes() bytes.
-// REQUIRES: num_layers == 0, edge_width == 0.
+// REQUIRES: MakerOf(args.problem) is the launcher's.
 cudaError_t LaunchMessageRows(const MessageReduceArgs& args, const MessageRowsPart& part, const LaunchTarget& target,
                               void* scratch);
-// With features of edges. REQUIRES: edge_width > 0, num_layers == 0.
-cudaError_t LaunchFeaturedMessages(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
-// REQUIRES: num_layers > 0, !HasForm(args.problem), MessageTile(args.problem).Bytes(kSmallMessageTile) <=
+cudaError_t LaunchEdgeRows(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+// REQUIRES: no features, !args.problem.softmax, MessageTile(args.problem).Bytes(kSmallMessageTile) <=
 // SmallTileBytes(target.limits).
 cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
-// REQUIRES: HasForm(args.problem), layers only of mixtures; the same for its MessageTile.
-cudaError_t LaunchEdgeMessages(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+// REQUIRES: MixtureMemory(args.problem).Bytes(kSmallMixtureStep) <= SmallMixtureBytes(target.limits).
+cudaError_t LaunchEdgeMixtures(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 
 }  // namespace vicinal::cuda
 

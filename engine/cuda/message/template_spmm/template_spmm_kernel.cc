@@ -17,19 +17,15 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
   explicit TemplateSpmm(const GpuLimits& limits) : CudaWeightedKernel("template_spmm"), limits_(limits) {}
   DeclaredOrder declared_order() const override { return {"message_rows", 1, true}; }
   Refusal WhyUnsupported(const MessageReduceProblem& problem) const override {
-    if (problem.num_layers > 0 && problem.form != MessageForm::kMixture) {
+    const MessageMaker maker = MakerOf(problem);
+    if (maker == MessageMaker::kNetwork) {
       if (problem.edge_width > 0) return "features of edges only without a message network, or mixed by it";
-      if (HasForm(problem))
+      if (problem.softmax || problem.form == MessageForm::kGated)
         return "a message network only of messages that are neither gated nor weighted by a softmax";
     }
     if (Refusal refusal = WhyWidthUnsupported(std::max(problem.edge_width, problem.source_width())); !refusal.empty())
       return refusal;
-    if ((problem.num_layers > 0 || HasForm(problem)) &&
-        MessageTile(problem).Bytes(kSmallMessageTile) > SmallTileBytes(limits_)) {
-      return absl::StrCat("only messages of which ", kSmallMessageTile, " edges' features, or inputs and outputs of a ",
-                          "network's widest layers, fit ", SmallTileBytes(limits_), " bytes; these need ",
-                          MessageTile(problem).Bytes(kSmallMessageTile));
-    }
+    if (Refusal refusal = WhyTooWide(problem, maker); !refusal.empty()) return refusal;
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
   size_t ScratchBytes(const MessageReduceProblem& problem, const KernelConfig&, int) const override {
@@ -38,13 +34,33 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
 
  protected:
   cudaError_t Launch(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch) const override {
-    if (HasForm(args.problem)) return LaunchEdgeMessages(args, target, scratch);
-    if (args.problem.num_layers > 0) return LaunchMessageMlp(args, target, scratch);
-    return args.problem.edge_width > 0 ? LaunchFeaturedMessages(args, target, scratch)
-                                       : LaunchMessageRows(args, {}, target, scratch);
+    switch (MakerOf(args.problem)) {
+      case MessageMaker::kRows:
+        return LaunchMessageRows(args, {}, target, scratch);
+      case MessageMaker::kEdgeRows:
+        return LaunchEdgeRows(args, target, scratch);
+      case MessageMaker::kNetwork:
+        return LaunchMessageMlp(args, target, scratch);
+      case MessageMaker::kMixture:
+        return LaunchEdgeMixtures(args, target, scratch);
+    }
+    return cudaErrorNotSupported;
   }
 
  private:
+  // Whether the fewest edges that are processed at a time fit the shared memory.
+  Refusal WhyTooWide(const MessageReduceProblem& problem, MessageMaker maker) const {
+    int64_t bytes = 0, most = 0;
+    if (maker == MessageMaker::kNetwork)
+      bytes = MessageTile(problem).Bytes(kSmallMessageTile), most = SmallTileBytes(limits_);
+    if (maker == MessageMaker::kMixture)
+      bytes = MixtureMemory(problem).Bytes(kSmallMixtureStep), most = SmallMixtureBytes(limits_);
+    if (bytes <= most) return "";
+    return absl::StrCat(
+        "only messages of which 16 edges' features, or inputs and outputs of a network's widest layers, ", "fit ", most,
+        " bytes; these need ", bytes);
+  }
+
   const GpuLimits limits_;
 };
 

@@ -25,7 +25,6 @@ struct EdgeTileParams {
   MessageReduceArgs args;
   MessageLayerArgs layers[kMaxMessageLayers];  // instead of the arrays of args and its problem
   int64_t out_widths[kMaxMessageLayers], weight_strides[kMaxMessageLayers];
-  int64_t coefficients;                 // K of a mixture
   int64_t first_floats, second_floats;  // per edge, of the buffers
   int64_t columns;                      // of the result, per block
   int64_t keys_per_block;
@@ -46,11 +45,10 @@ struct BlockColumns {
 template <int kTile>
 struct EdgeTileMemory {
   static constexpr int kStride = kTileStride<kTile>;
-  float* buffer[2];        // [columns][kStride]
-  float* totals;           // of the current row: the folded one, and the one since
-  const float** features;  // [kTile], of each edge, where there are any
-  int32_t* source;         // [kTile]
-  int32_t* row;            // [kTile], counted from the first row of the run
+  float* buffer[2];  // [columns][kStride]
+  float* totals;     // of the current row: the folded one, and the one since
+  int32_t* source;   // [kTile]
+  int32_t* row;      // [kTile], counted from the first row of the run
 };
 
 // The sources and rows of the `edges` edges from `base` on. The first is not before `row`.
@@ -212,7 +210,6 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks) EdgeTiles(const __g
   memory.buffer[0] = reinterpret_cast<float*>(shared);
   memory.buffer[1] = memory.buffer[0] + params.first_floats * memory.kStride;
   memory.totals = memory.buffer[1] + params.second_floats * memory.kStride;
-  memory.features = reinterpret_cast<const float**>(memory.totals + 2 * Total::kFloats * params.columns);
   memory.source = sources;
   memory.row = rows_of;
   const CsrView& adjacency = params.args.adjacency;
@@ -256,7 +253,6 @@ inline cudaError_t SetEdgeTileParams(const MessageReduceArgs& args, const Messag
   std::copy(args.layers.begin(), args.layers.end(), params->layers);
   std::copy(args.problem.out_widths.begin(), args.problem.out_widths.end(), params->out_widths);
   for (int l = 0; l < kMaxMessageLayers; ++l) params->weight_strides[l] = PackedStride(params->out_widths[l]);
-  params->coefficients = args.problem.coefficients();
   params->first_floats = tile.first_floats;
   params->second_floats = tile.second_floats;
   params->columns = tile.columns;
