@@ -3,13 +3,15 @@
 // of u and v for each head, or a whole message.
 //
 // Idea. As in FeatGraph on a GPU, adjacent lanes cover adjacent features (feature-parallel threads), and products are a
-// tree reduction over lanes, here by shuffles. A group of lanes takes 32 adjacent edges (128 on graphs of millions),
-// whatever rows they belong to, so work is even without preparation. The target's part stays in registers until the row
-// changes, which halves the traffic in most graphs. Four source rows are loaded before the first is used. As many heads
-// are computed at once as there are lanes; a head starts at a multiple of its lanes, rounded up to a power of two. To
-// measure the value of the tree, there is also a kernel in which a thread computes an edge with all its columns, as in
-// Gunrock (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Traffic: edges *
-// (4 + 4 * width) bytes of gather and edges * 4 * heads (or width) of stores.
+// tree reduction over lanes, here by shuffles. A warp takes adjacent edges, whatever rows they belong to, so work is
+// even without preparation: 8 on small graphs, where latency is all there is, up to 256 on large ones, so that the
+// search for the first edge's row is shared. For 32 edges at a time each lane finds the row of one; then groups of
+// lanes load sources and targets of four edges before they use the first. Rows of a target are read again for each of
+// its edges, from the L1 cache: keeping them in registers made every new row a wait. As many heads are computed at once
+// as there are lanes; a head starts at a multiple of its lanes, rounded up to a power of two. To measure the value of
+// the tree, there is also a kernel in which a thread computes an edge with all its columns, as in Gunrock
+// (EdgeProductsSerial). Each result depends on its own edge alone, in one order of evaluation. Traffic: edges * (4 + 4
+// * width) bytes of gather and edges * 4 * heads (or width) of stores.
 #include <algorithm>
 #include <cstdint>
 
@@ -23,7 +25,7 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kAtOnce = 4;
-constexpr int64_t kManyEdges = 1 << 22;
+constexpr int64_t kLeastWarpEdges = 8, kMostWarpEdges = 256, kWarpsPerMultiprocessor = 64;
 
 struct Params {
   CsrView adjacency;
@@ -32,7 +34,7 @@ struct Params {
   Message message;
   int heads, head_width;
   int lanes_per_head;
-  int group_edges;
+  int group_edges;  // of a group of lanes; of a warp in EdgeProducts
 };
 
 // The edges of a group of lanes.
@@ -105,79 +107,102 @@ __device__ inline void StoreScore(const Params& params, int64_t row, int head, b
 }
 
 // Computes and stores the scores of kAtOnce edges from the lanes' parts. Heads of fewer than four lanes are too narrow
-// for a merged tree.
+// for a merged tree. first: the edge's number in dst; count: edges that are there.
 template <int kLanes>
-__device__ inline void StoreScores(const Params& params, const EdgeWork<kLanes>& work, int64_t first, int head,
-                                   bool has_head, bool adds, float (&part)[kAtOnce]) {
-  const unsigned mask = GroupMask<kLanes>();
+__device__ inline void StoreScores(const Params& params, int lane, int64_t first, int count, int head, bool has_head,
+                                   bool adds, float (&part)[kAtOnce]) {
   if (params.lanes_per_head >= kAtOnce) {
-    const TreeSum sum(part, mask, work.lane, params.lanes_per_head);
-    if (sum.writes && has_head && first + sum.mine < work.end) {
-      StoreScore(params, first + sum.mine - work.base, head, adds, sum.score);
-    }
+    const TreeSum sum(part, kWholeWarp, lane, params.lanes_per_head);
+    if (sum.writes && has_head && sum.mine < count) StoreScore(params, first + sum.mine, head, adds, sum.score);
     return;
   }
 #pragma unroll
   for (int i = 0; i < kAtOnce; ++i) {
-    if (params.lanes_per_head == 2) part[i] += __shfl_xor_sync(mask, part[i], 1);
-    if (has_head && work.lane % params.lanes_per_head == 0 && first + i < work.end) {
-      StoreScore(params, first + i - work.base, head, adds, part[i]);
+    if (params.lanes_per_head == 2) part[i] += __shfl_xor_sync(kWholeWarp, part[i], 1);
+    if (has_head && lane % params.lanes_per_head == 0 && i < count) {
+      StoreScore(params, first + i, head, adds, part[i]);
     }
   }
 }
 
-// Computes the products of a group's edges, for as many heads as fit its lanes, and for part of their columns. The next
-// sources are loaded while the rows of the current ones are in flight.
-template <int kVec, int kLanes, int kPacks>
-__device__ inline void MultiplyEdges(const Params& params, EdgeWork<kLanes> work,
-                                     const HeadPart<kVec, kLanes, kPacks>& part, int head, bool adds) {
-  Pack<kVec> v[kPacks];
-  part.Load(params, params.target.data + work.row * params.target.stride, v);
-  int32_t source[kAtOnce];
+// Adjacent edges, at most 32. Each lane has the source and the row of one; further lanes those of the last one.
+struct WarpEdges {
+  int64_t first;  // in the adjacency
+  int count;
+  int32_t source, row;
+
+  // `low`: a row that is not after that of the first edge.
+  __device__ WarpEdges(const CsrView& adjacency, int64_t begin, int edges, int64_t low) : first(begin), count(edges) {
+    const int lane = threadIdx.x % 32, edge = min(lane, count - 1);
+    source = __ldg(adjacency.col + first + edge);
+    const int64_t next = low + 1 + lane;  // begins at edge `start`, counted from the first one
+    const int start =
+        next < adjacency.rows ? static_cast<int>(min(__ldg(adjacency.row_ptr + next) - first, int64_t{32})) : 32;
+    int passed = 0;  // of those rows, which begin up to this lane's edge
 #pragma unroll
-  for (int i = 0; i < kAtOnce; ++i) source[i] = __ldg(params.adjacency.col + min(work.begin + i, work.end - 1));
-  for (int64_t first = work.begin; first < work.end; first += kAtOnce) {
-    Pack<kVec> u[kAtOnce][kPacks];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) part.Load(params, params.src.data + source[i] * params.src.stride, u[i]);
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      source[i] = __ldg(params.adjacency.col + min(first + kAtOnce + i, work.end - 1));
+    for (int step = 16; step > 0; step /= 2) {
+      if (__shfl_sync(kWholeWarp, start, passed + step - 1) <= edge) passed += step;
     }
-    float score[kAtOnce];
+    row = static_cast<int32_t>(low + passed);
+    // Rows without edges may be more than 32.
+    if (__shfl_sync(kWholeWarp, start, 31) < count)
+      row = static_cast<int32_t>(RowOfEdge<1>(adjacency.row_ptr, adjacency.rows, first + edge));
+  }
+};
+
+// Products of a warp's edges, for as many heads as fit a group's lanes, and for part of their columns.
+template <int kVec, int kLanes, int kPacks>
+__device__ inline void MultiplyEdges(const Params& params, const WarpEdges& edges, int64_t first_score,
+                                     const HeadPart<kVec, kLanes, kPacks>& part, int head, bool adds) {
+  constexpr int kGroups = 32 / kLanes;
+  const int lane = threadIdx.x % 32;
+  for (int base = 0; base < edges.count; base += kGroups * kAtOnce) {
+    const int first = base + lane / kLanes * kAtOnce;
+    float score[kAtOnce] = {};
+    Pack<kVec> u[kAtOnce][kPacks], v[kAtOnce][kPacks];
 #pragma unroll
     for (int i = 0; i < kAtOnce; ++i) {
-      const int64_t edge = first + i;
-      if (edge < work.end && edge >= work.row_end) {
-        while (edge >= work.row_end) work.row_end = __ldg(params.adjacency.row_ptr + ++work.row + 1);
-        part.Load(params, params.target.data + work.row * params.target.stride, v);
-      }
-      score[i] = 0.0f;
+      const int64_t source = __shfl_sync(kWholeWarp, edges.source, first + i);
+      const int64_t row = __shfl_sync(kWholeWarp, edges.row, first + i);
+      part.Load(params, params.src.data + source * params.src.stride, u[i]);
+      part.Load(params, params.target.data + row * params.target.stride, v[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
 #pragma unroll
-        for (int x = 0; x < kVec; ++x) score[i] = fmaf(u[i][p].v[x], v[p].v[x], score[i]);
+        for (int x = 0; x < kVec; ++x) score[i] = fmaf(u[i][p].v[x], v[i][p].v[x], score[i]);
       }
     }
-    StoreScores(params, work, first, head, part.has_head, adds, score);
+    StoreScores<kLanes>(params, lane % kLanes, first_score + first, edges.count - first, head, part.has_head, adds,
+                        score);
   }
 }
 
 template <int kVec, int kLanes, int kPacks>
 __global__ void __launch_bounds__(kThreads) EdgeProducts(const __grid_constant__ Params params) {
-  const EdgeWork<kLanes> work(params);
-  if (work.begin >= work.end) return;
-  const int at_once = kLanes / params.lanes_per_head;
-  for (int head0 = 0; head0 < params.heads; head0 += at_once) {
-    const int head = head0 + work.lane / params.lanes_per_head;
-    HeadPart<kVec, kLanes, kPacks> part;
-    part.step = params.lanes_per_head * kVec;
-    part.has_head = head < params.heads;
-    part.column = int64_t{head} * params.head_width;
-    for (int c0 = 0; c0 < params.head_width; c0 += kPacks * part.step) {
-      part.first = c0 + work.lane % params.lanes_per_head * kVec;
-      MultiplyEdges<kVec, kLanes, kPacks>(params, work, part, head, c0 > 0);
+  const CsrView& adjacency = params.adjacency;
+  const int64_t warp = int64_t{blockIdx.x} * (kThreads / 32) + threadIdx.x / 32;
+  const int64_t base = __ldg(adjacency.row_ptr), begin = base + warp * params.group_edges;
+  const int64_t end = min(begin + params.group_edges, __ldg(adjacency.row_ptr + adjacency.rows));
+  if (begin >= end) return;
+  const int own = threadIdx.x % kLanes, at_once = kLanes / params.lanes_per_head;
+  int64_t row = RowOfEdge<32>(adjacency.row_ptr, adjacency.rows, begin);
+  for (int64_t first = begin; first < end; first += 32) {
+    const WarpEdges edges(adjacency, first, static_cast<int>(min(end - first, int64_t{32})), row);
+    for (int head0 = 0; head0 < params.heads; head0 += at_once) {
+      const int head = head0 + own / params.lanes_per_head;
+      HeadPart<kVec, kLanes, kPacks> part;
+      part.step = params.lanes_per_head * kVec;
+      part.has_head = head < params.heads;
+      part.column = int64_t{head} * params.head_width;
+      for (int c0 = 0; c0 < params.head_width; c0 += kPacks * part.step) {
+        part.first = c0 + own % params.lanes_per_head * kVec;
+        MultiplyEdges<kVec, kLanes, kPacks>(params, edges, first - base, part, head, c0 > 0);
+      }
     }
+    row = __shfl_sync(kWholeWarp, edges.row, 31);
   }
 }
 
@@ -263,21 +288,31 @@ void LaunchMessages(const Params& params, int64_t edges, cudaStream_t stream) {
   }
 }
 
+// Edges of a warp: a power of two, with enough warps for all multiprocessors.
+int WarpEdgesOf(int64_t edges, const GpuLimits& limits) {
+  int64_t count = kLeastWarpEdges;
+  while (count < kMostWarpEdges && 2 * count * limits.multiprocessors * kWarpsPerMultiprocessor <= edges) count *= 2;
+  return static_cast<int>(count);
+}
+
 template <int kVec>
 void LaunchProducts(Params params, int64_t edges, cudaStream_t stream) {
   const int packs = (params.head_width + kVec - 1) / kVec;
   const int64_t all = int64_t{packs} * params.heads;
-  const int lanes = all <= 8 ? 8 : all <= 16 ? 16 : 32;
+  const int lanes = all <= 4 ? 4 : all <= 8 ? 8 : all <= 16 ? 16 : 32;
   params.lanes_per_head = 1;
   while (params.lanes_per_head < packs && params.lanes_per_head < lanes) params.lanes_per_head *= 2;
+  const unsigned blocks = Blocks<32>(edges, params);
   if (packs > 32) {
-    EdgeProducts<kVec, 32, 4><<<Blocks<32>(edges, params), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 32, 2><<<blocks, kThreads, 0, stream>>>(params);
   } else if (lanes == 32) {
-    EdgeProducts<kVec, 32, 1><<<Blocks<32>(edges, params), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 32, 1><<<blocks, kThreads, 0, stream>>>(params);
   } else if (lanes == 16) {
-    EdgeProducts<kVec, 16, 1><<<Blocks<16>(edges, params), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 16, 1><<<blocks, kThreads, 0, stream>>>(params);
+  } else if (lanes == 8) {
+    EdgeProducts<kVec, 8, 1><<<blocks, kThreads, 0, stream>>>(params);
   } else {
-    EdgeProducts<kVec, 8, 1><<<Blocks<8>(edges, params), kThreads, 0, stream>>>(params);
+    EdgeProducts<kVec, 4, 1><<<blocks, kThreads, 0, stream>>>(params);
   }
 }
 
@@ -293,13 +328,12 @@ cudaError_t LaunchEdgeScores(const EdgeScoresArgs& args, bool tree, const Launch
     params.heads = static_cast<int>(problem.heads);
     params.head_width = static_cast<int>(problem.width / problem.heads);
     const bool in_packs = packs && params.head_width % 4 == 0;
-    // Finding the first edge's row takes a search. With enough groups, each takes more edges per search.
-    if (tree && problem.edges >= kManyEdges) params.group_edges = 4 * kScoreEdges;
     if (!tree) {
       const unsigned blocks = Blocks<32>(problem.edges, params);
       in_packs ? EdgeProductsSerial<4><<<blocks, kThreads, 0, target.stream>>>(params)
                : EdgeProductsSerial<1><<<blocks, kThreads, 0, target.stream>>>(params);
     } else {
+      params.group_edges = WarpEdgesOf(problem.edges, target.limits);
       in_packs ? LaunchProducts<4>(params, problem.edges, target.stream)
                : LaunchProducts<1>(params, problem.edges, target.stream);
     }
