@@ -288,6 +288,11 @@ enum class RowwiseKind {
   kSoftmax,
   // dst = a - m - log(s).
   kLogSoftmax,
+  // dst[g] = epilogue(the lower median of each column over the rows of segment g); a segment without rows gives 0.
+  kMedian,
+  // dst[g] = epilogue(the first rows of segment g side by side), as many as dst has room for, in descending order of
+  // their last columns (equal ones: of the columns before, ...); 0 where the segment has fewer.
+  kSortRows,
 };
 struct RowwiseProblem {
   RowwiseKind kind = RowwiseKind::kAdd;
@@ -302,13 +307,13 @@ struct RowwiseArgs {
   ConstMatrixView a;
   ConstMatrixView b;             // kMax, kMultiply, kGate
   CsrView sparse;                // kSparseToDense
-  MatrixView dst;                // may be `a`, except for kGatherRows, kReadout and kExpand
+  MatrixView dst;                // may be `a`, except for kGatherRows, kReadout, kExpand, kMedian and kSortRows
   MatrixView16 dst16;            // kNarrow
   const float* scale = nullptr;  // [width] or null (1); kGate: [3 * width]
   const float* shift = nullptr;  // [width] or null (0)
   float eps = 1e-5f;
   bool batched = false;
-  const int64_t* segments = nullptr;  // kGraphNorm, kReadout, kExpand: [num_segments + 1] row offsets
+  const int64_t* segments = nullptr;  // of kinds over segments: [num_segments + 1] row offsets
   int64_t num_segments = 0;
   const int64_t* index = nullptr;  // kGatherRows: [rows of dst]
   Epilogue epilogue;

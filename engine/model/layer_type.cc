@@ -53,8 +53,9 @@ Status CheckInputs(const LayerType& type, const LayerContext& context) {
 }  // namespace
 
 ValueId StepList::Emit(StepOp op, std::vector<ValueId> inputs, int64_t width) {
-  const bool per_graph = std::holds_alternative<ReadoutStep>(op) ||
-                         (values_[inputs[0]].per_graph && !std::holds_alternative<ExpandStep>(op));
+  const bool reads_out = std::holds_alternative<ReadoutStep>(op) || std::holds_alternative<MedianStep>(op) ||
+                         std::holds_alternative<SortStep>(op);
+  const bool per_graph = reads_out || (values_[inputs[0]].per_graph && !std::holds_alternative<ExpandStep>(op));
   const ValueId output = num_values();
   values_.push_back({width, per_graph});
   steps_.push_back({std::move(op), std::move(inputs), output, width, layer_});

@@ -69,6 +69,8 @@ std::vector<LayerType>* MakeLayerTypes() {
       DirGnnConv(),
       VarAggregation(),
       StdAggregation(),
+      MedianAggregation(),
+      SortAggregation(),
       MultiAggregation(),
   };
   for (LayerType& type : ActivationLayers()) types->push_back(std::move(type));

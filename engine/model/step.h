@@ -235,6 +235,20 @@ struct ReadoutStep {
   static constexpr Locality locality() { return Locality::kGraph; }
   std::vector<WeightRef> weights() const { return {}; }
 };
+// out = one row per graph: for each column the lower median over its nodes, of n numbers the one with (n - 1) / 2
+// before it; 0 without nodes.   inputs: x.
+struct MedianStep {
+  static constexpr std::string_view kName = "median";
+  static constexpr Locality locality() { return Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
+// out = one row per graph, [width of out / F] rows of x [n, F] side by side: those of its nodes in descending order of
+// their last columns (equal ones: of the columns before, ...), and 0 where there are fewer.   inputs: x.
+struct SortStep {
+  static constexpr std::string_view kName = "sort";
+  static constexpr Locality locality() { return Locality::kGraph; }
+  std::vector<WeightRef> weights() const { return {}; }
+};
 // out = the row of its graph, for each node.   inputs: x [graphs, F].
 struct ExpandStep {
   static constexpr std::string_view kName = "expand";
@@ -255,7 +269,7 @@ struct GateStep {
 using StepOp =
     std::variant<LinearStep, PropagateStep, AttentionStep, EdgeConvStep, EdgeMessageStep, ExpressionStep, BiasStep,
                  ActivationStep, BatchNormStep, LayerNormStep, AddStep, MultiplyStep, ScaleStep, SliceStep, SoftmaxStep,
-                 GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, ExpandStep>;
+                 GateStep, ConcatStep, MaxStep, NormalizeStep, ReadoutStep, MedianStep, SortStep, ExpandStep>;
 
 struct Step {
   StepOp op;

@@ -43,6 +43,23 @@ void Standardize(const Case& c, int64_t begin, int64_t end, bool eps_inside, std
   }
 }
 
+double MedianOf(const Case& c, int64_t segment, int64_t col) {
+  std::vector<float> column;
+  for (int64_t i = c.segments[segment]; i < c.segments[segment + 1]; ++i) column.push_back(c.a.at(i, col));
+  std::sort(column.begin(), column.end());
+  return column.empty() ? 0.0 : column[(column.size() - 1) / 2];
+}
+
+// The first row of the order, or 0.
+double FirstOf(const Case& c, int64_t segment, int64_t col) {
+  const int64_t begin = c.segments[segment], end = c.segments[segment + 1];
+  int64_t first = begin;
+  for (int64_t i = begin; i < end; ++i) {
+    if (c.a.at(i, c.a.cols - 1) > c.a.at(first, c.a.cols - 1)) first = i;
+  }
+  return begin == end ? 0.0 : c.a.at(first, col);
+}
+
 double ReadoutOf(const Case& c, int64_t segment, int64_t col) {
   const int64_t begin = c.segments[segment], end = c.segments[segment + 1];
   double result = 0;
@@ -94,6 +111,8 @@ std::vector<double> Want(const Case& c) {
       if (c.kind == RowwiseKind::kNormalize) x = c.a.at(row, col) / std::max(std::sqrt(norm), 1e-12);
       if (c.kind == RowwiseKind::kGatherRows) x = c.a.at(c.index[row], col);
       if (c.kind == RowwiseKind::kReadout) x = ReadoutOf(c, row, col);
+      if (c.kind == RowwiseKind::kMedian) x = MedianOf(c, row, col);
+      if (c.kind == RowwiseKind::kSortRows) x = FirstOf(c, row, col);
       if (c.kind == RowwiseKind::kGate) {
         const double gate = 1.0 / (1.0 + std::exp(-score));
         x = gate * c.b.at(row, col) + (1.0 - gate) * c.a.at(row, col);
@@ -189,6 +208,8 @@ std::vector<Case> Cases(int64_t rows, int64_t cols) {
   }
   cases.push_back({"gather", RowwiseKind::kGatherRows, Reduce::kSum, a, {}, {}, {}, {}, index, false, false, 50});
   const HostMatrix pooled = RandomMatrix(5, cols, 71);
+  cases.push_back({"median", RowwiseKind::kMedian, Reduce::kSum, a, {}, {}, {}, parts, {}, false, false, 5});
+  cases.push_back({"sort", RowwiseKind::kSortRows, Reduce::kSum, a, {}, {}, {}, parts, {}, false, false, 5});
   cases.push_back({"expand", RowwiseKind::kExpand, Reduce::kSum, pooled, {}, {}, {}, parts, {}, false, false, rows});
   for (Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
     cases.push_back({"readout", RowwiseKind::kReadout, reduce, a, {}, {}, {}, parts, {}, false, false, 5});

@@ -90,7 +90,7 @@ POOLS = {"global_add_pool": pyg.global_add_pool, "global_mean_pool": pyg.global_
          "global_max_pool": pyg.global_max_pool, "SumAggregation": pyg.SumAggregation(),
          "MeanAggregation": pyg.MeanAggregation(), "MaxAggregation": pyg.MaxAggregation(),
          "MinAggregation": pyg.MinAggregation(), "VarAggregation": pyg.VarAggregation(),
-         "StdAggregation": pyg.StdAggregation()}
+         "StdAggregation": pyg.StdAggregation(), "MedianAggregation": pyg.MedianAggregation()}
 # In-degrees of a training set: what PNAConv's scalers divide by. Here its averages are drawn like all weights.
 DEGREES = [1, 5, 9, 4, 2]
 
@@ -183,6 +183,8 @@ class Net(torch.nn.Module):
             if "nn" in args:
                 nn, out = sequential(args["nn"], inputs[0])
             return pyg.AttentionalAggregation(gate, nn), out
+        if kind == "SortAggregation":
+            return pyg.SortAggregation(**args), args["k"] * inputs[0]
         if kind == "MultiAggregation":
             parts = [Net.make(part, inputs) for part in args["aggrs"]]
             modules = [module or POOLS[part["type"]] for part, (module, _) in zip(args["aggrs"], parts)]
@@ -645,6 +647,8 @@ GRAPH_MODELS["pool-several"] = chain(
     ("MultiAggregation", {"aggrs": [inner("MeanAggregation"), inner("StdAggregation"), inner("SoftmaxAggregation", learn=True), inner("MaxAggregation"),
                                     inner("VarAggregation", semi_grad=True)]}),
     ("Linear", {"out_channels": 3}), task="graph")
+GRAPH_MODELS["pool-sort"] = chain(conv("SAGEConv", out_channels=7), ("Tanh",), ("SortAggregation", {"k": 10}), RELU,
+                                  ("Linear", {"out_channels": 3}), task="graph")
 GRAPH_MODELS["pool-directed"] = chain(
     conv("DirGNNConv", conv=[inner("SAGEConv", out_channels=12)]), RELU, ("MessagePassing", message_functions.MESSAGES["outdegrees"][0], {"name": "outdegrees"}),
     conv("PNAConv", out_channels=8, aggregators=["mean", "std"], scalers=["identity", "attenuation"], edge_dim=EDGE_FEATURES, towers=2), RELU,

@@ -514,11 +514,12 @@ class SeveralReadouts(nn.Module):
         super().__init__()
         self.conv = GCNConv(features, 8)
         self.several = pyg.aggr.MultiAggregation(["mean", "std", pyg.aggr.SoftmaxAggregation(learn=True), pyg.aggr.AttentionalAggregation(nn.Linear(8, 1))])
-        self.spread, self.lin = pyg.aggr.VarAggregation(), nn.Linear(40, classes)
+        self.spread, self.middle, self.top = pyg.aggr.VarAggregation(), pyg.aggr.MedianAggregation(), pyg.aggr.SortAggregation(k=12)
+        self.lin = nn.Linear(40 + 8 + 96, classes)
 
     def forward(self, x, edge_index, batch):
-        x = self.conv(x, edge_index).relu()
-        return self.lin(torch.cat([self.several(x, batch), self.spread(x, batch)], dim=-1))
+        x = self.conv(x, edge_index).tanh()
+        return self.lin(torch.cat([self.several(x, batch), self.spread(x, batch), self.middle(x, batch), self.top(x, batch)], dim=-1))
 
 
 class Unsupported(nn.Module):

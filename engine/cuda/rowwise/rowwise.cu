@@ -254,6 +254,78 @@ __global__ void __launch_bounds__(kThreads) ReadoutSegments(const RowwiseArgs ar
   StoreElement(args, segment, col, static_cast<float>(result));
 }
 
+// Floats in the order of these numbers: negative ones with all bits turned, others with the first.
+__device__ unsigned OrderOf(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+// The lower median, by its bits from the highest down: each is 0 if more numbers agree so far and have 0 here than have
+// to stand before it. Threads as in ReadoutSegments; 32 passes over the segment, no memory of its own.
+__global__ void __launch_bounds__(kThreads) MedianSegments(const RowwiseArgs args) {
+  constexpr int kAcross = 32, kDown = kThreads / kAcross;
+  __shared__ int parts[kDown][kAcross];
+  const int across = threadIdx.x % kAcross, down = threadIdx.x / kAcross;
+  const int64_t segment = blockIdx.x, col = int64_t{blockIdx.y} * kAcross + across;
+  const int64_t begin = args.segments[segment], end = args.segments[segment + 1];
+  unsigned found = 0;
+  int64_t before = (end - begin - 1) / 2;
+  for (int bit = 31; bit >= 0; --bit) {
+    int zeros = 0;
+    for (int64_t row = begin + down; row < end && col < args.dst.cols; row += kDown)
+      zeros += (OrderOf(At(args.a, row, col)) >> bit) == (found >> bit) ? 1 : 0;
+    parts[down][across] = zeros;
+    __syncthreads();
+    int all = 0;
+    for (int d = 0; d < kDown; ++d) all += parts[d][across];
+    __syncthreads();
+    if (before < all) continue;
+    before -= all;
+    found |= 1u << bit;
+  }
+  if (down != 0 || col >= args.dst.cols) return;
+  const unsigned bits = (found & 0x80000000u) != 0 ? found & 0x7fffffffu : ~found;
+  StoreElement(args, segment, col, begin == end ? 0.0f : __uint_as_float(bits));
+}
+
+// Whether row i stands before row j: its last column is larger, or equal and the one before is, ...
+__device__ bool StandsBefore(const ConstMatrixView& a, int64_t i, int64_t j) {
+  for (int64_t c = a.cols; c-- > 0;) {
+    const float x = At(a, i, c), y = At(a, j, c);
+    if (x != y) return x > y;
+  }
+  return i < j;
+}
+
+// A block per segment. For each row of the result all threads search for the next one in the order.
+__global__ void __launch_bounds__(kThreads) SortSegments(const RowwiseArgs args) {
+  __shared__ int64_t best[kThreads];
+  const int64_t segment = blockIdx.x, begin = args.segments[segment], end = args.segments[segment + 1];
+  const int64_t width = args.a.cols, places = args.dst.cols / width;
+  int64_t previous = -1;
+  for (int64_t place = 0; place < places; ++place) {
+    const bool some = place < end - begin;
+    int64_t own = -1;
+    for (int64_t row = begin + threadIdx.x; some && row < end; row += kThreads) {
+      if (previous >= 0 && !StandsBefore(args.a, previous, row)) continue;
+      if (own < 0 || StandsBefore(args.a, row, own)) own = row;
+    }
+    best[threadIdx.x] = own;
+    __syncthreads();
+    for (int half = kThreads / 2; half > 0; half /= 2) {
+      if (threadIdx.x < half) {
+        const int64_t other = best[threadIdx.x + half], mine = best[threadIdx.x];
+        if (other >= 0 && (mine < 0 || StandsBefore(args.a, other, mine))) best[threadIdx.x] = other;
+      }
+      __syncthreads();
+    }
+    previous = best[0];
+    __syncthreads();
+    for (int64_t col = threadIdx.x; col < width; col += kThreads)
+      StoreElement(args, segment, place * width + col, some ? At(args.a, previous, col) : 0.0f);
+  }
+}
+
 // A thread per element searches for the segment of its row.
 __global__ void __launch_bounds__(kThreads) ExpandRows(const RowwiseArgs args) {
   const int64_t element = int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -342,6 +414,13 @@ cudaError_t LaunchRowwise(const RowwiseArgs& args, const LaunchTarget& target, v
       if (args.num_segments == 0) break;
       ReadoutSegments<<<dim3(static_cast<unsigned>(args.num_segments), Blocks(args.dst.cols, 32)), kThreads, 0,
                         target.stream>>>(args);
+      break;
+    case RowwiseKind::kMedian:
+      MedianSegments<<<dim3(static_cast<unsigned>(args.num_segments), Blocks(args.dst.cols, 32)), kThreads, 0,
+                       target.stream>>>(args);
+      break;
+    case RowwiseKind::kSortRows:
+      SortSegments<<<static_cast<unsigned>(args.num_segments), kThreads, 0, target.stream>>>(args);
       break;
   }
   return cudaGetLastError();

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <memory>
+#include <vector>
 
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/reference.h"
@@ -112,6 +115,34 @@ void Readout(const RowwiseArgs& args) {
   }
 }
 
+void Median(const RowwiseArgs& args) {
+  for (int64_t g = 0; g < args.num_segments; ++g) {
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      std::vector<float> column;
+      for (int64_t i = args.segments[g]; i < args.segments[g + 1]; ++i) column.push_back(args.a.row(i)[d]);
+      std::sort(column.begin(), column.end());
+      const double median = column.empty() ? 0.0 : column[(column.size() - 1) / 2];
+      args.dst.row(g)[d] = ReferenceEpilogue(args.epilogue, median, g, d);
+    }
+  }
+}
+
+void SortRows(const RowwiseArgs& args) {
+  const int64_t width = args.a.cols;
+  for (int64_t g = 0; g < args.num_segments; ++g) {
+    // Each row from its last column to its first.
+    std::vector<std::vector<float>> rows;
+    for (int64_t i = args.segments[g]; i < args.segments[g + 1]; ++i)
+      rows.emplace_back(std::make_reverse_iterator(args.a.row(i) + width), std::make_reverse_iterator(args.a.row(i)));
+    std::sort(rows.begin(), rows.end(), std::greater<>());
+    for (int64_t d = 0; d < args.dst.cols; ++d) {
+      const auto row = static_cast<size_t>(d / width);
+      const double x = row < rows.size() ? rows[row][width - 1 - d % width] : 0.0;
+      args.dst.row(g)[d] = ReferenceEpilogue(args.epilogue, x, g, d);
+    }
+  }
+}
+
 void Expand(const RowwiseArgs& args) {
   for (int64_t g = 0; g < args.num_segments; ++g) {
     for (int64_t i = args.segments[g]; i < args.segments[g + 1]; ++i) {
@@ -206,6 +237,12 @@ class ReferenceRowwise final : public ReferenceKernel<RowwiseKernel> {
         break;
       case RowwiseKind::kExpand:
         Expand(args);
+        break;
+      case RowwiseKind::kMedian:
+        Median(args);
+        break;
+      case RowwiseKind::kSortRows:
+        SortRows(args);
         break;
       case RowwiseKind::kGate:
         Gate(args);

@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "engine/kernels/cpu/kernels.h"
+#include "engine/kernels/cpu/segment_order.h"
 #include "engine/kernels/cpu/work.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -270,6 +271,46 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
           [&](int64_t begin, int64_t end, int) { gather(job, begin, end); });
 }
 
+// Medians of all columns; 0 for a segment without rows.
+HWY_NOINLINE void MedianRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  for (int64_t g = begin; g < end; ++g) {
+    for (int64_t first = 0; first < args.dst.cols; first += kMedianColumns) {
+      const int64_t count = std::min(kMedianColumns, args.dst.cols - first);
+      float medians[kMedianColumns] = {};
+      if (args.segments[g] < args.segments[g + 1])
+        LowerMedians(args.a, args.segments[g], args.segments[g + 1], first, count, medians);
+      for (int64_t c = 0; c < count; c += kLanes)
+        Store(args, LoadSome(medians + c, count - c), g, first + c, count - c);
+    }
+  }
+}
+
+// A pass over the segment for each row of the result.
+HWY_NOINLINE void SortSegments(const RowwiseArgs& args, int64_t begin, int64_t end) {
+  const float zeros[kLanes] = {};
+  const int64_t width = args.a.cols;
+  for (int64_t g = begin; g < end; ++g) {
+    const int64_t rows = args.segments[g + 1] - args.segments[g];
+    int64_t row = -1;
+    for (int64_t place = 0; place * width < args.dst.cols; ++place) {
+      if (place < rows) row = NextInOrder(args.a, args.segments[g], args.segments[g + 1], row);
+      for (int64_t c = 0; c < width; c += kLanes) {
+        const int64_t count = width - c;
+        const auto x = place < rows ? LoadSome(args.a.row(row) + c, count) : LoadSome(zeros, count);
+        Store(args, x, g, place * width + c, count);
+      }
+    }
+  }
+}
+
+// Segments cost as many passes over their rows as the kind makes.
+void OverSegments(const RowwiseArgs& args, ThreadPool* pool, int64_t passes,
+                  void (*rows)(const RowwiseArgs&, int64_t, int64_t)) {
+  const double row_ns = 0.5 * static_cast<double>(passes * DivideUp(args.a.cols, kLanes));
+  ForRows(pool, {args.segments, args.num_segments, row_ns, 20},
+          [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
+}
+
 // Rows [begin, end) of dst, starting with the segment of the first.
 HWY_NOINLINE void ExpandRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
   const int64_t* const after = std::upper_bound(args.segments, args.segments + args.num_segments + 1, begin);
@@ -365,6 +406,10 @@ void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
       return GraphNorm(args, pool, static_cast<double*>(scratch));
     case RowwiseKind::kReadout:
       return Readout(args, pool);
+    case RowwiseKind::kMedian:
+      return OverSegments(args, pool, 32, &MedianRows);
+    case RowwiseKind::kSortRows:
+      return OverSegments(args, pool, args.dst.cols / std::max<int64_t>(args.a.cols, 1), &SortSegments);
     case RowwiseKind::kExpand:
       rows = &ExpandRows;
       break;

@@ -68,6 +68,8 @@ LayerType AttentionalAggregation();
 LayerType SoftmaxAggregation();
 LayerType VarAggregation();
 LayerType StdAggregation();
+LayerType MedianAggregation();
+LayerType SortAggregation();
 LayerType MultiAggregation();
 
 }  // namespace vicinal::internal

@@ -38,6 +38,21 @@ StatusOr<ValueId> LowerStd(const LayerContext& context) {
   return context.steps.Emit(ActivationStep{{ActivationKind::kRoot, 0.0f}}, {kept}, width);
 }
 
+StatusOr<ValueId> LowerMedian(const LayerContext& context) {
+  return context.steps.Emit(MedianStep{}, {context.input()}, context.input_width());
+}
+
+// The first k rows of each graph, side by side.
+StatusOr<ValueId> LowerSort(const LayerContext& context) {
+  const int64_t width = context.args.Int("k") * context.input_width();
+  if (width > kMaxWidth) {
+    return BadArchitecture(context.args.FieldOf("k"), context.Describe() + " would be " + std::to_string(width) +
+                                                          " columns wide (k times its input's width); at most " +
+                                                          std::to_string(kMaxWidth) + " are supported");
+  }
+  return context.steps.Emit(SortStep{}, {context.input()}, width);
+}
+
 // Several readouts of one input, side by side.
 StatusOr<ValueId> LowerMulti(const LayerContext& context) {
   const std::string field = context.args.FieldOf("aggrs");
@@ -88,6 +103,16 @@ LayerType VarAggregation() {
 LayerType StdAggregation() {
   LayerType type = Pool("StdAggregation", LowerStd);
   type.arguments = {IgnoredArgument("semi_grad")};
+  return type;
+}
+LayerType MedianAggregation() {
+  LayerType type = Pool("MedianAggregation", LowerMedian);
+  type.arguments = {RefusedArgument("fill_value", {0, 0.0}, "an empty graph gives 0")};
+  return type;
+}
+LayerType SortAggregation() {
+  LayerType type = Pool("SortAggregation", LowerSort);
+  type.arguments = {RequiredIntArgument("k", 1, 65536)};
   return type;
 }
 LayerType MultiAggregation() {

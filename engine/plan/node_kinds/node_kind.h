@@ -27,6 +27,8 @@ enum class NodeKind {
   kRowExpression,    // inputs: targets, of an expression over rows
   kGate,             // inputs: out, skip
   kNarrow,           // inputs: a; the same in the 16-bit storage of the output
+  kMedian,           // inputs: a
+  kSort,             // inputs: a
   kConcat,           // inputs side by side; PlaceConcats removes it
 };
 
@@ -54,15 +56,20 @@ extern const NodeTraits kExpressionTraits;
 extern const NodeTraits kRowExpressionTraits;
 extern const NodeTraits kGateTraits;
 extern const NodeTraits kNarrowTraits;
+extern const NodeTraits kMedianTraits;
+extern const NodeTraits kSortTraits;
 extern const NodeTraits kConcatTraits;
 
 // In the order of NodeKind.
 inline constexpr const NodeTraits* kNodeTraits[] = {
-    &kLinearTraits,    &kPropagateTraits,     &kPropagateLinearTraits, &kAttentionTraits,     &kRowTraits,
-    &kMaxTraits,       &kMultiplyTraits,      &kSliceTraits,           &kSoftmaxTraits,       &kLogSoftmaxTraits,
-    &kNormalizeTraits, &kLayerNormTraits,     &kGraphNormTraits,       &kReadoutTraits,       &kExpandTraits,
-    &kDensifyTraits,   &kMessageReduceTraits, &kExpressionTraits,      &kRowExpressionTraits, &kGateTraits,
-    &kNarrowTraits,    &kConcatTraits,
+    &kLinearTraits,        &kPropagateTraits,     &kPropagateLinearTraits,
+    &kAttentionTraits,     &kRowTraits,           &kMaxTraits,
+    &kMultiplyTraits,      &kSliceTraits,         &kSoftmaxTraits,
+    &kLogSoftmaxTraits,    &kNormalizeTraits,     &kLayerNormTraits,
+    &kGraphNormTraits,     &kReadoutTraits,       &kExpandTraits,
+    &kDensifyTraits,       &kMessageReduceTraits, &kExpressionTraits,
+    &kRowExpressionTraits, &kGateTraits,          &kNarrowTraits,
+    &kMedianTraits,        &kSortTraits,          &kConcatTraits,
 };
 
 inline const NodeTraits& TraitsOf(NodeKind kind) { return *kNodeTraits[static_cast<int>(kind)]; }

@@ -217,6 +217,8 @@ class Lowering {
     node.reduce = op.reduce;
     Push(std::move(node));
   }
+  void Lower(const MedianStep&) { Push(Begin(NodeKind::kMedian)); }
+  void Lower(const SortStep&) { Push(Begin(NodeKind::kSort)); }
   void Lower(const ExpandStep&) {
     Node node = Begin(NodeKind::kExpand);
     program_->values[node.output].per_graph = false;

@@ -154,7 +154,7 @@ TEST_F(NoAllocation, Rowwise) {
        {RowwiseKind::kAdd, RowwiseKind::kMax, RowwiseKind::kNormalize, RowwiseKind::kLayerNorm, RowwiseKind::kGraphNorm,
         RowwiseKind::kGatherRows, RowwiseKind::kSparseToDense, RowwiseKind::kReadout, RowwiseKind::kGate,
         RowwiseKind::kNarrow, RowwiseKind::kMultiply, RowwiseKind::kSoftmax, RowwiseKind::kLogSoftmax,
-        RowwiseKind::kExpand}) {
+        RowwiseKind::kExpand, RowwiseKind::kMedian, RowwiseKind::kSortRows}) {
     RowwiseArgs args;
     args.problem = {kind, Reduce::kMean, kNodes, kWidth, Storage::kBfloat16};
     args.a = args.b = src_.view();

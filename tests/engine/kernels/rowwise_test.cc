@@ -457,6 +457,51 @@ TEST(Rowwise, ReadoutOfSegmentsEmptyOnesIncluded) {
   });
 }
 
+TEST(Rowwise, MediansAndRowsInOrder) {
+  const std::vector<int64_t> segments = {0, 0, 1, 400, 400, 407, 450};
+  constexpr int64_t kRows = 9;
+  ForEachKernel([&](const auto& kernel) {
+    for (const int64_t width : kWidths) {
+      Operands o(450, width);
+      TestMatrix medians(6, width, 9), sorted(6, kRows * width, 9);
+      for (TestMatrix* const dst : {&medians, &sorted}) {
+        RowwiseArgs args = o.Args(dst == &medians ? RowwiseKind::kMedian : RowwiseKind::kSortRows, dst);
+        args.epilogue = {};
+        args.segments = segments.data();
+        args.num_segments = 6;
+        ASSERT_TRUE(Launch(kernel, args).ok());
+        EXPECT_TRUE(dst->GapsUntouched());
+      }
+      for (int64_t g = 0; g < 6; ++g) {
+        std::vector<int64_t> rows;
+        for (int64_t i = segments[g]; i < segments[g + 1]; ++i) rows.push_back(i);
+        const auto before = [&](int64_t i, int64_t j) {
+          for (int64_t c = width - 1; c >= 0; --c) {
+            if (o.a.at(i, c) != o.a.at(j, c)) return o.a.at(i, c) > o.a.at(j, c);
+          }
+          return false;
+        };
+        std::sort(rows.begin(), rows.end(), before);
+        for (int64_t c = 0; c < width; ++c) {
+          for (int64_t place = 0; place < kRows; ++place) {
+            const bool some = place < static_cast<int64_t>(rows.size());
+            EXPECT_EQ(sorted.at(g, place * width + c), some ? o.a.at(rows[place], c) : 0.0f);
+          }
+          // As many numbers are below the median as above it, or one less.
+          int64_t below = 0, equal = 0;
+          for (const int64_t i : rows) {
+            below += o.a.at(i, c) < medians.at(g, c) ? 1 : 0;
+            equal += o.a.at(i, c) == medians.at(g, c) ? 1 : 0;
+          }
+          const int64_t rank = (static_cast<int64_t>(rows.size()) - 1) / 2;
+          const bool right = rows.empty() ? medians.at(g, c) == 0.0f : below <= rank && rank < below + equal;
+          EXPECT_TRUE(right) << g << " " << c;
+        }
+      }
+    }
+  });
+}
+
 TEST(Rowwise, ExpandGivesEachRowThatOfItsSegment) {
   const std::vector<int64_t> segments = {0, 0, 1, 400, 400, 407, 450, 450};
   ForEachKernel([&](const auto& kernel) {

@@ -232,6 +232,15 @@ TEST(OutDegreeTest, CountsEdgesTurnedRound) {
 
 // --- readouts ---
 
+TEST(ReadoutTest, MediansAndRowsInOrder) {
+  EXPECT_THAT(NamesOfSteps(*LoadOrFail(DirectedModel("MedianAggregation", "", "", "graph"))), ElementsAre("median"));
+  const auto sorted = LoadOrFail(DirectedModel("SortAggregation", R"("k": 3)", "", "graph"));
+  EXPECT_EQ(sorted->steps.back().width, 12);
+  ExpectRefused(DirectedModel("SortAggregation", "", "", "graph"), "BAD_ARCHITECTURE", "layers[0].args.k", "'k'");
+  ExpectRefused(DirectedModel("MedianAggregation", R"("fill_value": 1)", "", "graph"), "UNSUPPORTED_ARGUMENT",
+                "layers[0].args.fill_value", "an empty graph gives 0");
+}
+
 TEST(ReadoutTest, SeveralStandSideBySide) {
   const auto model = LoadOrFail(DirectedModel(
       "MultiAggregation", R"("aggrs": [{"type": "MeanAggregation"}, {"type": "VarAggregation"}])", "", "graph"));

@@ -267,6 +267,15 @@ class ModelMaker {
     return Add(ReadoutStep{reduce}, {x}, widths_[x]);
   }
 
+  ValueId Median(ValueId x) {
+    model_.graph_level = true;
+    return Add(MedianStep{}, {x}, widths_[x]);
+  }
+  ValueId Sort(ValueId x, int64_t rows) {
+    model_.graph_level = true;
+    return Add(SortStep{}, {x}, rows * widths_[x]);
+  }
+
   // For each node the mean of its graph.
   ValueId MeanOfGraph(ValueId x) {
     return Add(ExpandStep{}, {Add(ReadoutStep{Reduce::kMean}, {x}, widths_[x])}, widths_[x]);
@@ -504,7 +513,10 @@ inline std::shared_ptr<const Model> AnyModel(int64_t features, bool weighted, bo
     x = maker.Activate(AnyLayer(maker, x, weighted), AnyActivation(maker.random()));
     if (maker.random()() % 4 == 0) x = maker.BatchNorm(x);
   }
-  if (pooled) x = maker.Readout(x, AnyReduce(maker.random()));
+  if (pooled) {
+    const uint32_t kind = maker.random()() % 6;
+    x = kind == 0 ? maker.Median(x) : maker.Readout(x, AnyReduce(maker.random()));
+  }
   return maker.Done(maker.Linear(x, 5, true));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -436,6 +437,36 @@ class StepRunner {
       }
       for (int64_t c = 0; op.reduce == Reduce::kMean && end > begin && c < w; ++c)
         out[g * w + c] /= static_cast<double>(end - begin);
+    }
+    return out;
+  }
+
+  StatusOr<Matrix> operator()(const MedianStep&) {
+    const int64_t w = width(0), graphs = static_cast<int64_t>(segments_.size()) - 1;
+    Matrix out(graphs * w, 0.0);
+    for (int64_t g = 0; g < graphs; ++g) {
+      for (int64_t c = 0; c < w && segments_[g] < segments_[g + 1]; ++c) {
+        std::vector<double> column;
+        for (int64_t i = segments_[g]; i < segments_[g + 1]; ++i) column.push_back(in(0)[i * w + c]);
+        std::sort(column.begin(), column.end());
+        out[g * w + c] = column[(column.size() - 1) / 2];
+      }
+    }
+    return out;
+  }
+
+  StatusOr<Matrix> operator()(const SortStep&) {
+    const int64_t w = width(0), graphs = static_cast<int64_t>(segments_.size()) - 1;
+    Matrix out(graphs * step_->width, 0.0);
+    for (int64_t g = 0; g < graphs; ++g) {
+      std::vector<std::vector<double>> rows;  // from the last column to the first
+      for (int64_t i = segments_[g]; i < segments_[g + 1]; ++i) {
+        rows.emplace_back();
+        for (int64_t c = w; c-- > 0;) rows.back().push_back(in(0)[i * w + c]);
+      }
+      std::sort(rows.begin(), rows.end(), std::greater<>());
+      for (int64_t c = 0; c < step_->width && c / w < static_cast<int64_t>(rows.size()); ++c)
+        out[g * step_->width + c] = rows[c / w][w - 1 - c % w];
     }
     return out;
   }

@@ -48,7 +48,7 @@ READ: dict[str, str] = {
     "DiffGroupNorm": "in_channels groups lamda eps affine track_running_stats",
     "JumpingKnowledge": "mode channels num_layers",
     "SumAggregation": "", "MeanAggregation": "", "MaxAggregation": "", "MinAggregation": "",
-    "VarAggregation": "", "StdAggregation": "", "MultiAggregation": "aggrs aggrs_kwargs mode mode_kwargs",
+    "VarAggregation": "", "StdAggregation": "", "MedianAggregation": "fill_value", "SortAggregation": "k", "MultiAggregation": "aggrs aggrs_kwargs mode mode_kwargs",
     "SoftmaxAggregation": "t learn channels",
     "AttentionalAggregation": "gate_nn nn",
     "Linear": "in_channels out_channels bias",

@@ -329,6 +329,12 @@ def _directed(pair: Any) -> Layer:
                                 "root_weight": pair.lin is not None}, tensors)
 
 
+def _median(pool: Any) -> Layer:
+    if pool.fill_value != 0:
+        raise Unsupported(f"MedianAggregation(fill_value={pool.fill_value})", "an empty graph gives 0: train with fill_value=0")
+    return Layer("MedianAggregation")
+
+
 def _several_readouts(pool: Any) -> Layer:
     if pool.mode != "cat":
         raise Unsupported(f"MultiAggregation(mode={pool.mode!r})", "train with mode='cat'")
@@ -344,6 +350,7 @@ _OTHERS = {
     "GraphNorm": lambda m: Layer("GraphNorm", {"eps": m.eps}, own_tensors(m)),
     "PairNorm": _pair_norm, "InstanceNorm": _instance_norm, "DiffGroupNorm": _group_norm,
     "MessageNorm": lambda m: Layer("MessageNorm", {}, own_tensors(m)),
+    "MedianAggregation": lambda m: _median(m), "SortAggregation": lambda m: Layer("SortAggregation", {"k": m.k}),
     "DirGNNConv": _directed, "MultiAggregation": _several_readouts,
     "JumpingKnowledge": _jumping, "SoftmaxAggregation": _softmax_readout, "AttentionalAggregation": _attentional,
     **{kind: lambda m: Layer(type(m).__name__) for kind in ("SumAggregation", "MeanAggregation", "MaxAggregation", "MinAggregation", "VarAggregation",
