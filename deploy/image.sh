@@ -117,7 +117,9 @@ gather_cuda() {
   [[ -f "$FOLDER/cpu/$backend" ]] || return 0
   mkdir -p "$FOLDER/cuda/${backend%/*}"
   mv "$FOLDER/cpu/$backend" "$FOLDER/cuda/$backend"
-  local library glibc
+  local compiler=opt/vicinal/bin/vicinal-kernel-compiler library glibc
+  mkdir -p "$FOLDER/cuda/${compiler%/*}"
+  mv "$FOLDER/cpu/$compiler" "$FOLDER/cuda/$compiler"
   glibc="$(folder_of_glibc)"
   for library in "${DRIVER_NEEDS[@]}"; do
     install -D -m 755 "$(readlink -f "/$glibc/$library")" "$FOLDER/cuda/$glibc/$library"

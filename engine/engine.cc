@@ -38,6 +38,7 @@
 #include "engine/execute/receptive_field_memory.h"
 #include "engine/execute/resolve.h"
 #include "engine/kernels/open_device.h"
+#include "engine/kernels/run_time_compilation.h"
 #include "engine/memory/memory_budget.h"
 #include "engine/prepare/graph_uploads.h"
 #include "engine/prepare/inline_graph.h"
@@ -68,12 +69,21 @@ Nanoseconds LongRunOn(DeviceKind device) {
   return device == DeviceKind::kCpu ? std::chrono::milliseconds(2) : std::chrono::microseconds(500);
 }
 
+// Kernels that a backend compiles are kept beside what they serve, in the only directory that this process writes.
+RunTimeCompilation CompilationOf(const EngineOptions& options) {
+  RunTimeCompilation setting;
+  const std::string& directory = options.state_read_only ? options.scratch_dir : options.state_dir;
+  if (!directory.empty()) setting.directory = directory + "/compiled";
+  return setting;
+}
+
 class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, std::unique_ptr<KernelRegistry> registry,
              OpenedDevice opened, std::unique_ptr<durable::OpenState> state,
              std::unique_ptr<durable::ReadAhead> read_ahead, durable::ScratchDirectory scratch)
       : options_(options),
+        compilation_(CompilationOf(options), options.logger),
         registry_(std::move(registry)),
         opened_(std::move(opened)),
         limited_(LimitOf(*opened_.device, options)),
@@ -417,6 +427,7 @@ class EngineImpl final : public Engine {
   }
 
   const EngineOptions options_;
+  const ScopedRunTimeCompilation compilation_;
   const std::unique_ptr<KernelRegistry> registry_;
   const OpenedDevice opened_;
   const std::unique_ptr<LimitedDevice> limited_;  // null: the device has no memory of its own

@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,11 @@ class ExpressionForm {
   virtual ~ExpressionForm() = default;
   // A copy of them in the device's memory, 8-byte aligned, belongs to every run. A whole number of floats.
   const std::vector<float>& bytes() const { return bytes_; }
+  // What runs it, in words: "compiled in 2.1 s", or why it is interpreted. May change while a kernel is compiled.
+  // Empty: there is nothing to tell.
+  virtual std::string Describe() const { return {}; }
+  // Whether its runs launch code that was compiled for this program alone.
+  virtual bool compiled() const { return false; }
 
  protected:
   std::vector<float> bytes_;
@@ -37,8 +43,9 @@ struct FormedParameters final : std::vector<const void*> {
 class ExpressionFormMaker {
  public:
   virtual ~ExpressionFormMaker() = default;
-  // `parameters`: as in ExpressionArgs. Where only bytes are counted, they are null pointers.
-  virtual std::shared_ptr<const ExpressionForm> MakeForm(const EdgeCode& code,
+  // For runs with the problem and configuration of `args`. `parameters`: as in ExpressionArgs. Where only bytes are
+  // counted, they are null pointers.
+  virtual std::shared_ptr<const ExpressionForm> MakeForm(const ExpressionArgs& args,
                                                          const std::vector<const void*>& parameters) const = 0;
 };
 
@@ -52,11 +59,18 @@ Status SetExpressionParameters(const KernelT& kernel, std::vector<const void*> p
     args->parameters = std::make_shared<const std::vector<const void*>>(std::move(parameters));
     return OkStatus();
   }
-  std::shared_ptr<const ExpressionForm> form = maker->MakeForm(*args->problem.code, parameters);
+  std::shared_ptr<const ExpressionForm> form = maker->MakeForm(*args, parameters);
   auto formed = std::make_shared<FormedParameters>(std::move(parameters), form);
   VICINAL_ASSIGN_OR_RETURN(formed->bytes, copy(form->bytes()));
   args->parameters = std::move(formed);
   return OkStatus();
+}
+
+// What `kernel` made of the program of `args`; null: it makes no forms.
+template <class KernelT>
+const ExpressionForm* FormOf(const KernelT& kernel, const ExpressionArgs& args) {
+  const bool makes_forms = dynamic_cast<const ExpressionFormMaker*>(&kernel) != nullptr;
+  return makes_forms ? static_cast<const FormedParameters&>(*args.parameters).form.get() : nullptr;
 }
 
 }  // namespace vicinal

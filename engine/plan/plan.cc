@@ -6,10 +6,12 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/kernels/expression_form.h"
 #include "engine/plan/build/plan_builder.h"
 #include "engine/plan/receptive_field/subset_run.h"
 #include "engine/plan/run/recorded_runs.h"
@@ -17,6 +19,16 @@
 
 namespace vicinal {
 namespace {
+
+// Why a kernel interprets a program that it could run as code of its own.
+void AddInterpretation(const internal::Launch& launch, PlanStepInfo* info) {
+  const auto* const bound = std::get_if<internal::Bound<ExpressionKernel>>(&launch.bound);
+  if (bound == nullptr) return;
+  const ExpressionForm* const form = FormOf(bound->kernel->kernel(), bound->args);
+  if (form == nullptr || form->compiled()) return;
+  if (std::string why = form->Describe(); !why.empty())
+    info->refusals.push_back({absl::StrCat(info->kernel, ", compiled"), std::move(why)});
+}
 
 class PlanImpl final : public Plan {
  public:
@@ -68,6 +80,7 @@ class PlanImpl final : public Plan {
     std::vector<PlanStepInfo> steps;
     for (const auto& launch : built_.launches) {
       PlanStepInfo info = launch->info;
+      AddInterpretation(*launch, &info);
       info.run_count = launch->full.count();
       info.total_seconds = launch->full.seconds();
       info.receptive_field_run_count = launch->in_fields.count();

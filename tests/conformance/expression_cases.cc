@@ -5,8 +5,10 @@
 // in all configurations and for some rows, as a receptive field has them.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -268,8 +270,9 @@ ExpressionProblem ProblemOf(const Case& c) {
   return problem;
 }
 
+// `made`: becomes what the kernel made of the program; may be null.
 HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<ExpressionKernel>& kernel, const Case& c,
-               const KernelConfig& config) {
+               const KernelConfig& config, std::shared_ptr<const ExpressionForm>* made = nullptr) {
   const DeviceFeatures features(*machine.device, c.graph);
   ExpressionArgs args;
   args.problem = ProblemOf(c);
@@ -304,6 +307,7 @@ HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<Expressi
     return form.data();
   };
   MustBeOk(SetExpressionParameters(kernel.kernel(), std::move(parameters), copy, &args), c.name);
+  if (made != nullptr) *made = static_cast<const FormedParameters&>(*args.parameters).form;
   return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.rows(), c.width());
 }
 
@@ -328,6 +332,32 @@ Case InField(const Case& whole, const FeaturedGraph& field) {
   return some;
 }
 
+// The configuration that compiles nothing.
+KernelConfig Interpreted(const ExpressionKernel& kernel) {
+  const std::vector<std::string_view> names = kernel.ParameterNames();
+  KernelConfig config;
+  for (size_t i = 0; i < names.size(); ++i) config.values[i] = names[i] == "compile" ? -1 : 0;
+  return config;
+}
+
+// Code that is compiled for the program gives the interpreter's bits. Says nothing where there is no compiler.
+void CheckCompiled(Machine& machine, Report& report, const RegisteredKernel<ExpressionKernel>& kernel, const Case& c,
+                   const HostMatrix& want) {
+  const std::vector<std::string_view> names = kernel.kernel().ParameterNames();
+  const auto compile = std::find(names.begin(), names.end(), "compile");
+  if (compile == names.end() || report.brief()) return;
+  // Compiling takes seconds: of the many programs of operations every fourth.
+  static int operations = 0;
+  if (c.name.starts_with("operations") && operations++ % 4 != 0) return;
+  KernelConfig first;
+  first.values[compile - names.begin()] = 1;
+  std::shared_ptr<const ExpressionForm> form;
+  const HostMatrix got = Run(machine, report, kernel, c, first, &form);
+  static bool told = false;
+  if (!form->compiled() && !std::exchange(told, true)) std::printf("not compiled: %s\n", form->Describe().c_str());
+  if (form->compiled()) report.CheckSame("expression compiled", c.name, got, want);
+}
+
 void RunCase(Machine& machine, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Want(c);
@@ -337,12 +367,15 @@ void RunCase(Machine& machine, Report& report, const Case& c) {
   for (const auto& kernel : machine.registry.expression.kernels()) {
     if (!kernel->kernel().WhyUnsupported(problem).empty()) continue;
     const std::string operation = "expression " + std::string(kernel->kernel().name());
+    const KernelConfig plain = Interpreted(kernel->kernel());
     const HostMatrix got = report.CheckTwice(
-        operation, c.name, [&] { return Run(machine, report, *kernel, c, {}); }, want);
-    report.CheckSame(operation + " in a field", c.name, Run(machine, report, *kernel, some, {}),
+        operation, c.name, [&] { return Run(machine, report, *kernel, c, plain); }, want);
+    report.CheckSame(operation + " in a field", c.name, Run(machine, report, *kernel, some, plain),
                      Picked(got, field.nodes));
-    for (const KernelConfig& config : kernel->kernel().Candidates(problem)) {
+    CheckCompiled(machine, report, *kernel, c, got);
+    for (KernelConfig config : kernel->kernel().Candidates(problem)) {
       if (config == KernelConfig() || report.brief()) continue;
+      for (size_t i = 0; i < config.values.size(); ++i) config.values[i] += plain.values[i];
       std::string name = c.name;
       for (const int32_t value : config.values) name += ", " + std::to_string(value);
       report.CheckSame(operation + " configured", name, Run(machine, report, *kernel, c, config), got);

@@ -153,7 +153,8 @@ class ImageTest(unittest.TestCase):
                 runs = file.read(4) in (b"\x7fELF", b"#!/b", b"#!/u")
             if runs and not re.search(r"\.so(\.[\d.]+)?$", path):
                 programs.append(path)
-        self.assertEqual(sorted(programs), ["/opt/vicinal/bin/vicinal", "/opt/vicinal/bin/vicinal-server"])
+        compiler = ["/opt/vicinal/bin/vicinal-kernel-compiler"] if os.path.exists(self.root + "/opt/vicinal/lib/libvicinal_cuda.so") else []
+        self.assertEqual(sorted(programs), ["/opt/vicinal/bin/vicinal", *compiler, "/opt/vicinal/bin/vicinal-server"])
         self.assertEqual(privileged, [])
 
     def test_only_the_state_directory_belongs_to_the_user(self):

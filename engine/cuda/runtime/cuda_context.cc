@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/cuda/compile/compiled_kernels.h"
 #include "engine/cuda/runtime/class_rows.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
@@ -121,6 +122,7 @@ Status CudaContext::ClassRowsToHost(const ClassRowsJob& job) {
 StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Status()>& launch) {
   VICINAL_RETURN_IF_ERROR(Prepare());
   VICINAL_RETURN_IF_ERROR(device_.BeginRecording(this));
+  const uint64_t epoch = CompiledKernelsEpoch();
   target_.overlap = target_.limits.overlapping_launches();
   OpenRecording open(target_.stream, [this] { target_.overlap = false, device_.EndRecording(this); });
   const Status launched = launch();
@@ -130,7 +132,7 @@ StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Sta
   cudaGraphExec_t exec = nullptr;
   const Status made = CudaStatus(cudaGraphInstantiate(&exec, open.graph(), 0), "making a graph of what was recorded");
   if (!made.ok()) return CannotRecord(made);
-  auto recording = std::make_unique<CudaRecording>(exec, number_, device_.ordinal());
+  auto recording = std::make_unique<CudaRecording>(exec, number_, device_.ordinal(), epoch);
   // Uploads the graph now, so that its first launch need not.
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec, target_.stream), "sending a graph to the device"));
   return std::unique_ptr<Recording>(std::move(recording));
@@ -139,6 +141,9 @@ StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Sta
 Status CudaContext::Replay(const Recording& recording) {
   const CudaRecording& graph = static_cast<const CudaRecording&>(recording);
   if (graph.context() != number_) return FailedPrecondition(kCannotRecordReason, "recorded by another context");
+  if (graph.epoch() != CompiledKernelsEpoch()) {
+    return FailedPrecondition(kCannotRecordReason, "recorded before a kernel was compiled; record again");
+  }
   VICINAL_RETURN_IF_ERROR(Prepare());
   return CudaStatus(cudaGraphLaunch(graph.exec(), target_.stream), "launching a graph");
 }

@@ -17,17 +17,20 @@ class CudaRecording final : public Recording {
  public:
   // Takes ownership of `exec`. `context` is the number of the context that recorded it, whose tickets and stream it
   // uses.
-  CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal)
-      : exec_(exec), context_(context), ordinal_(ordinal) {}
+  // `epoch`: CompiledKernelsEpoch() when recording began.
+  CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal, uint64_t epoch)
+      : exec_(exec), context_(context), ordinal_(ordinal), epoch_(epoch) {}
   ~CudaRecording() override;
 
   cudaGraphExec_t exec() const { return exec_; }
   uint64_t context() const { return context_; }
+  uint64_t epoch() const { return epoch_; }
 
  private:
   const cudaGraphExec_t exec_;
   const uint64_t context_;
   const int ordinal_;
+  const uint64_t epoch_;
 };
 
 class CudaTimer final : public DeviceTimer {

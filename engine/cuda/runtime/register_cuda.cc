@@ -18,7 +18,7 @@ void AddNeighborGroupAtomics(KernelRegistry& registry, const GpuLimits& limits);
 void AddFusedAttention(KernelRegistry& registry);
 void AddPlainAttention(KernelRegistry& registry);
 void AddTemplateSpmm(KernelRegistry& registry, const GpuLimits& limits);
-void AddEdgePrograms(KernelRegistry& registry, const GpuLimits& limits);
+void AddEdgePrograms(KernelRegistry& registry, CudaDevice* device);
 void AddTemplateSddmm(KernelRegistry& registry);
 void AddRegisterTiles(KernelRegistry& registry, const GpuLimits& limits);
 void AddTensorTiles(KernelRegistry& registry, const GpuLimits& limits);
@@ -47,7 +47,7 @@ void RegisterCudaKernels(KernelRegistry& registry, CudaDevice* device) {
   AddPlainAttention(registry);
   // message_reduce, expression, edge_scores
   AddTemplateSpmm(registry, limits);
-  AddEdgePrograms(registry, limits);
+  AddEdgePrograms(registry, device);
   AddTemplateSddmm(registry);
   // dense_update
   AddRegisterTiles(registry, limits);

@@ -44,6 +44,9 @@ cudaError_t PlaceExpression(const ExpressionPlan& plan, const LaunchTarget& targ
                             ExpressionParams* params);
 // Interprets the program of `params`, to which the plan was applied.
 cudaError_t LaunchInterpreter(const ExpressionParams& params, const ExpressionPlan& plan, const LaunchTarget& target);
+// Launches a kernel that was compiled for the program (compile/compiled_kernels.h), for tiles of plan.tile edges.
+cudaError_t LaunchCompiled(const void* function, const ExpressionParams& params, const ExpressionPlan& plan,
+                           const LaunchTarget& target);
 // Blocks of a launch.
 int64_t ExpressionGrid(const ExpressionPlan& plan);
 

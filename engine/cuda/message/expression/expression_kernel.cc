@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message functions as expressions: a kernel of the operation expression.
+// Message functions as expressions: a kernel of the operation expression. Programs are interpreted, and compiled in the
+// background; the bits are the same.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/compile/compiled_kernels.h"
 #include "engine/cuda/message/expression/encode_program.h"
 #include "engine/cuda/message/expression/expression.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
@@ -22,7 +25,8 @@ static_assert(kExpressionMatrices == kMaxExpressionInputs);
 // The instructions and results of a program, one after the other.
 class TileForm final : public ExpressionForm {
  public:
-  explicit TileForm(const TileProgram& program) : shape_(program.shape) {
+  TileForm(const TileProgram& program, std::shared_ptr<CompiledKernel> kernel)
+      : shape_(program.shape), kernel_(std::move(kernel)) {
     static_assert(sizeof(TileInstruction) % sizeof(float) == 0 && sizeof(TileInstruction) % alignof(TileResult) == 0);
     static_assert(sizeof(TileResult) % sizeof(float) == 0);
     const size_t instructions = program.instructions.size() * sizeof(TileInstruction);
@@ -32,21 +36,32 @@ class TileForm final : public ExpressionForm {
     std::memcpy(bytes_.data() + instructions / sizeof(float), program.results.data(), results);
   }
 
+  std::string Describe() const override { return kernel_ != nullptr ? kernel_->Describe() : std::string(); }
+  bool compiled() const override { return function() != nullptr; }
+
   const TileShape& shape() const { return shape_; }
+  // Null: the program is interpreted.
+  const void* function() const { return kernel_ != nullptr ? kernel_->function() : nullptr; }
 
  private:
   const TileShape shape_;
+  const std::shared_ptr<CompiledKernel> kernel_;
 };
+
+// Values of the parameter `compile`.
+enum Compilation : int32_t { kNeverCompile = -1, kCompileMeanwhile = 0, kCompileFirst = 1 };
 
 class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public ExpressionFormMaker {
  public:
-  explicit EdgePrograms(const GpuLimits& limits) : CudaWeightedKernel("edge_programs"), limits_(limits) {}
+  // `ordinal`: of the device; negative without one.
+  EdgePrograms(const GpuLimits& limits, int ordinal)
+      : CudaWeightedKernel("edge_programs"), limits_(limits), ordinal_(ordinal) {}
 
   DeclaredOrder declared_order() const override { return {"expression_rows", 1, true}; }
   Refusal WhyUnsupported(const ExpressionProblem& problem) const override {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.code->width);
   }
-  std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "edges_per_block"}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "edges_per_block", "compile"}; }
   std::vector<KernelConfig> Candidates(const ExpressionProblem& problem) const override {
     const TileShape shape = ShapeOfProgram(*problem.code);
     std::vector<KernelConfig> candidates = {KernelConfig()};
@@ -59,20 +74,33 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig& config, int) const override {
     return PlanOf(ShapeOfProgram(*problem.code), problem, config).scratch_bytes();
   }
-  std::shared_ptr<const ExpressionForm> MakeForm(const EdgeCode& code,
+  std::shared_ptr<const ExpressionForm> MakeForm(const ExpressionArgs& args,
                                                  const std::vector<const void*>& parameters) const override {
-    return std::make_shared<const TileForm>(EncodeProgram(code, parameters));
+    const TileProgram program = EncodeProgram(*args.problem.code, parameters);
+    const auto is_null = [](const void* parameter) { return parameter == nullptr; };
+    const bool counted = !parameters.empty() && std::all_of(parameters.begin(), parameters.end(), is_null);
+    const int32_t compile = args.config.values[2];
+    if (counted || ordinal_ < 0 || compile < kCompileMeanwhile)
+      return std::make_shared<const TileForm>(program, nullptr);
+    const ExpressionPlan plan = PlanOf(program.shape, args.problem, args.config);
+    auto kernel = FindCompiledKernel(program, plan.tile, plan.shared_bytes, ordinal_);
+    if (compile == kCompileFirst) kernel->Await();
+    return std::make_shared<const TileForm>(program, std::move(kernel));
   }
 
  protected:
   cudaError_t Launch(const ExpressionArgs& args, const LaunchTarget& target, void* scratch) const override {
     if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
     const auto& formed = static_cast<const FormedParameters&>(*args.parameters);
-    const TileShape& shape = static_cast<const TileForm&>(*formed.form).shape();
+    const auto& form = static_cast<const TileForm&>(*formed.form);
+    const TileShape& shape = form.shape();
     const ExpressionPlan plan = PlanOf(shape, args.problem, args.config);
     ExpressionParams params = ParamsOf(args, shape, formed.bytes);
     const cudaError_t error = PlaceExpression(plan, target, scratch, &params);
-    return error != cudaSuccess ? error : LaunchInterpreter(params, plan, target);
+    if (error != cudaSuccess) return error;
+    const void* const function = form.function();
+    return function != nullptr ? LaunchCompiled(function, params, plan, target)
+                               : LaunchInterpreter(params, plan, target);
   }
 
  private:
@@ -98,12 +126,14 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   }
 
   const GpuLimits limits_;
+  const int ordinal_;
 };
 
 }  // namespace
 
-void AddEdgePrograms(KernelRegistry& registry, const GpuLimits& limits) {
-  registry.expression.Add(std::make_unique<EdgePrograms>(limits));
+void AddEdgePrograms(KernelRegistry& registry, CudaDevice* device) {
+  const GpuLimits limits = device != nullptr ? device->limits() : GpuLimits();
+  registry.expression.Add(std::make_unique<EdgePrograms>(limits, device != nullptr ? device->ordinal() : -1));
 }
 
 }  // namespace vicinal::cuda

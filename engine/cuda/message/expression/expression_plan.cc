@@ -73,6 +73,14 @@ int64_t ExpressionGrid(const ExpressionPlan& plan) {
   return plan.block_floats > 0 ? std::min(plan.items, plan.most_blocks) : plan.items;
 }
 
+cudaError_t LaunchCompiled(const void* function, const ExpressionParams& params, const ExpressionPlan& plan,
+                           const LaunchTarget& target) {
+  ExpressionParams copy = params;
+  void* arguments[] = {&copy};
+  return cudaLaunchKernel(function, dim3(static_cast<unsigned>(ExpressionGrid(plan))), dim3(kExpressionThreads),
+                          arguments, static_cast<size_t>(plan.shared_bytes), target.stream);
+}
+
 cudaError_t PlaceExpression(const ExpressionPlan& plan, const LaunchTarget& target, void* scratch,
                             ExpressionParams* params) {
   float* const floats = static_cast<float*>(scratch);

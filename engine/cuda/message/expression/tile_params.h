@@ -12,6 +12,7 @@
 namespace vicinal::cuda {
 
 inline constexpr int kExpressionMatrices = 8;
+inline constexpr int kExpressionThreads = 128;  // of a block
 // The unit, in edges, for cutting long rows (row_pieces.h), and how many messages of a row are joined before they are
 // folded into its total. Part of the order of evaluation.
 inline constexpr int64_t kExpressionUnit = 128;

@@ -113,21 +113,19 @@ __device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const Tile
 }
 
 // Calls use(result, c, total) for this thread's columns of all results.
-template <class Use>
-__device__ inline void ForEachResultColumn(const ExpressionParams& params, const Use& use) {
-#pragma unroll 1
-  for (int r = 0; r < params.shape.results; ++r) {
-    const TileResult result = params.results[r];
+template <class Program, class Use>
+__device__ __forceinline__ void ForEachResultColumn(const ExpressionParams& params, const Use& use) {
+  Program::ForEachResult(params, [&](const TileResult& result) {
     WithTotal(result, [&](auto total) {
       for (int c = static_cast<int>(threadIdx.x); c < result.width; c += kTileThreads) use(result, c, total);
     });
-  }
+  });
 }
 
 template <class Program, int kTile>
 __device__ inline void RunRows(RunOfRows<kTile>& work) {
   const int64_t* const row_ptr = work.params.adjacency.row_ptr;
-  ForEachResultColumn(work.params, [&](const TileResult& result, int c, auto total) {
+  ForEachResultColumn<Program>(work.params, [&](const TileResult& result, int c, auto total) {
     float* const folded = work.totals + result.first_total + c;
     StoreProgramTotal(total, folded, result.width);
     StoreProgramTotal(total, folded + work.params.shape.total_floats, result.width);
@@ -141,7 +139,7 @@ __device__ inline void RunRows(RunOfRows<kTile>& work) {
       Program::Run(work.params, work.tile);
       __syncthreads();
     }
-    ForEachResultColumn(work.params, [&]<class Total>(const TileResult& result, int c, Total) {
+    ForEachResultColumn<Program>(work.params, [&]<class Total>(const TileResult& result, int c, Total) {
       ReduceTileColumn<kTile, Total>(work, result, c, row, base);
     });
     __syncthreads();
@@ -151,8 +149,9 @@ __device__ inline void RunRows(RunOfRows<kTile>& work) {
 }
 
 // Joins the pieces of a long row, in four chains.
+template <class Program>
 __device__ inline void JoinPieces(const ExpressionParams& params, const RowPiece& piece) {
-  ForEachResultColumn(params, [&]<class Total>(const TileResult& result, int c, Total) {
+  ForEachResultColumn<Program>(params, [&]<class Total>(const TileResult& result, int c, Total) {
     const float* const partials = params.partials + piece.first_cell * params.partial_stride + result.first_total + c;
     Total chain[kPieceChains];
     for (int64_t base = 0; base < piece.pieces; base += kPieceChains) {
@@ -228,7 +227,7 @@ __device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, RowPiece* s
   }
   if (whole_rows || !shared_piece->split()) return;
   if (BlockArrivesLast(params.tickets + shared_piece->first_cell, shared_piece->pieces)) {
-    JoinPieces(params, *shared_piece);
+    JoinPieces<Program>(params, *shared_piece);
   }
 }
 
@@ -250,7 +249,6 @@ __device__ inline void RunOverRows(const ExpressionParams& params) {
   extern __shared__ float4 shared[];
   RunOfRows<kTile> work = StartBlock<kTile>(params, shared);
   ProgramTile<kTile>& tile = work.tile;
-  const TileResult result = params.results[0];
   for (int64_t item = blockIdx.x; item < params.items; item += gridDim.x) {
     const int64_t base = item * kTile;
     tile.edges = static_cast<int>(min(params.dst.rows - base, int64_t{kTile}));
@@ -258,12 +256,14 @@ __device__ inline void RunOverRows(const ExpressionParams& params) {
     if (at < tile.edges) tile.target[at] = tile.source[at] = static_cast<int32_t>(base + at), tile.weight[at] = 1.0f;
     __syncthreads();
     Program::Run(params, tile);
-    ForEachTileRow(tile, [&](int edge, int first) {
-      const int64_t row = base + edge;
-      for (int c = first; c < result.width; c += kColumnsAcross) {
-        const float x = tile.registers[(result.value + c) * tile.kStride + edge];
-        params.dst.data[row * params.dst.stride + c] = ApplyEpilogue(params.epilogue, x, row, c);
-      }
+    Program::ForEachResult(params, [&](const TileResult& result) {
+      ForEachTileRow(tile, [&](int edge, int first) {
+        const int64_t row = base + edge;
+        for (int c = first; c < result.width; c += kColumnsAcross) {
+          const float x = tile.registers[(result.value + c) * tile.kStride + edge];
+          params.dst.data[row * params.dst.stride + c] = ApplyEpilogue(params.epilogue, x, row, c);
+        }
+      });
     });
     __syncthreads();
   }

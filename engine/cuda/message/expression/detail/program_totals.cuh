@@ -96,7 +96,7 @@ struct ProgramSoftmax {
 
 // Calls use(total) with an empty total of the result's kind.
 template <class Use>
-__device__ inline void WithTotal(const TileResult& result, const Use& use) {
+__device__ __forceinline__ void WithTotal(const TileResult& result, const Use& use) {
   switch (result.reduce) {
     case TileReduce::kSum:
     case TileReduce::kMean:

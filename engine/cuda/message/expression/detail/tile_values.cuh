@@ -21,6 +21,7 @@
 
 namespace vicinal::cuda {
 
+static_assert(kExpressionThreads == kTileThreads);
 inline constexpr int kEdgesAcross = 4, kColumnsAcross = 8;  // of a warp
 inline constexpr int kSerialColumns = 15, kSumFold = 64;
 
@@ -46,8 +47,8 @@ struct OperandColumns {
 };
 
 template <int kTile>
-__device__ inline OperandColumns ColumnsOf(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                           const TileOperand& operand, int edge) {
+__device__ __forceinline__ OperandColumns ColumnsOf(const ExpressionParams& params, const ProgramTile<kTile>& tile,
+                                                    const TileOperand& operand, int edge) {
   const int64_t step = operand.width == 1 ? 0 : 1;
   switch (operand.place) {
     case TilePlace::kRegister:
@@ -95,8 +96,8 @@ __device__ inline void ForEachTileRow(const ProgramTile<kTile>& tile, const Use&
 
 // to[c] = activation(f(a[c], b[c])).
 template <int kTile, class F>
-__device__ inline void ApplyColumns(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                    const TileInstruction& i, const F& f) {
+__device__ __forceinline__ void ApplyColumns(const ExpressionParams& params, const ProgramTile<kTile>& tile,
+                                             const TileInstruction& i, const F& f) {
   constexpr int kStride = ProgramTile<kTile>::kStride;
   float* const to = tile.registers + i.to * kStride;
   if (i.width < kColumnsAcross) {
@@ -135,8 +136,8 @@ __device__ inline float SumAcross(bool dot, const OperandColumns& a, const Opera
 }
 
 template <int kTile>
-__device__ inline void SumParts(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                const TileInstruction& i) {
+__device__ __forceinline__ void SumParts(const ExpressionParams& params, const ProgramTile<kTile>& tile,
+                                         const TileInstruction& i) {
   constexpr int kStride = ProgramTile<kTile>::kStride, kWarpEdges = ProgramTile<kTile>::kWarpEdges;
   const bool dot = i.op == TileOp::kDot;
   const int count = i.a.width / i.width;
@@ -165,8 +166,8 @@ __device__ inline void SumParts(const ExpressionParams& params, const ProgramTil
 }
 
 template <int kTile>
-__device__ inline void Repeat(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                              const TileInstruction& i) {
+__device__ __forceinline__ void Repeat(const ExpressionParams& params, const ProgramTile<kTile>& tile,
+                                       const TileInstruction& i) {
   constexpr int kStride = ProgramTile<kTile>::kStride;
   const int times = i.width / i.a.width;
   float* const to = tile.registers + i.to * kStride;
@@ -176,7 +177,7 @@ __device__ inline void Repeat(const ExpressionParams& params, const ProgramTile<
 }
 
 template <int kTile>
-__device__ inline void Multiply(const ProgramTile<kTile>& tile, const TileInstruction& i) {
+__device__ __forceinline__ void Multiply(const ProgramTile<kTile>& tile, const TileInstruction& i) {
   const TileLayer layer = {i.weight, (i.width + 3) / 4 * 4, i.bias, i.activation, i.a.width, i.width};
   __syncthreads();
   MultiplyLayer<kTile, true>(layer, tile.registers + i.a.first * tile.kStride, tile.registers + i.to * tile.kStride);
@@ -185,8 +186,8 @@ __device__ inline void Multiply(const ProgramTile<kTile>& tile, const TileInstru
 
 // To be called by whole blocks.
 template <int kTile>
-__device__ inline void Execute(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                               const TileInstruction& i) {
+__device__ __forceinline__ void Execute(const ExpressionParams& params, const ProgramTile<kTile>& tile,
+                                        const TileInstruction& i) {
   const auto apply = [&](const auto& f) { ApplyColumns(params, tile, i, f); };
   switch (i.op) {
     case TileOp::kAdd:
@@ -228,12 +229,21 @@ __device__ inline void Execute(const ExpressionParams& params, const ProgramTile
   __syncwarp();
 }
 
-// The program as it stands in memory.
+// The program as it stands in memory. Compiled ones have the same members (compile/generate_source.h).
 struct InterpretedProgram {
   template <int kTile>
   __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {
 #pragma unroll 1
     for (int i = 0; i < params.shape.instructions; ++i) Execute(params, tile, params.instructions[i]);
+  }
+  // Calls use(result) for each.
+  template <class Use>
+  __device__ static void ForEachResult(const ExpressionParams& params, const Use& use) {
+#pragma unroll 1
+    for (int r = 0; r < params.shape.results; ++r) {
+      const TileResult result = params.results[r];
+      use(result);
+    }
   }
 };
 
