@@ -456,14 +456,20 @@ void PreparedGraph::LeaveDevice() const {
     degree_scales.swap(degree_scales_);
     edge_features.swap(edge_features_);
     mean_edge_features.swap(mean_edge_features_);
-    left_ = Left();
-    const auto count = [this](const auto& derived) { left_.bytes += derived->size_bytes(); };
-    for (const auto& [spec, adjacency] : adjacencies) left_.adjacencies.push_back(spec), count(adjacency);
-    for (const auto& [loops, scale] : degree_scales) left_.degree_scales.push_back(loops), count(scale);
-    left_.edge_features = edge_features != nullptr;
-    left_.mean_edge_features = mean_edge_features != nullptr;
-    if (left_.edge_features) count(edge_features);
-    if (left_.mean_edge_features) count(mean_edge_features);
+    Left left;
+    for (const auto& [spec, adjacency] : adjacencies) {
+      left.adjacencies.push_back(spec);
+      left.bytes += adjacency->size_bytes();
+    }
+    for (const auto& [loops, scale] : degree_scales) {
+      left.degree_scales.push_back(loops);
+      left.bytes += scale->size_bytes();
+    }
+    left.edge_features = edge_features != nullptr;
+    left.mean_edge_features = mean_edge_features != nullptr;
+    if (left.edge_features) left.bytes += edge_features->size_bytes();
+    if (left.mean_edge_features) left.bytes += mean_edge_features->size_bytes();
+    left_ = std::move(left);
   }
   Reservation none;
   SettleReservation(&none);
