@@ -106,12 +106,14 @@ void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
   add("last_conv_input", last_conv_input);
 }
 
-// What the weights of each attention layer are made of. Appends steps that no layer reads.
+// What the weights of each layer with one attention are made of. Appends steps that no layer reads.
 void AddAttention(StepList& steps, Model& model) {
   const size_t count = steps.steps().size();
+  std::map<int32_t, int> of_layer;  // number of attention steps: DirGNNConv has two, one of them over out-edges
+  for (const Step& step : steps.steps()) of_layer[step.layer] += std::holds_alternative<AttentionStep>(step.op) ? 1 : 0;
   for (size_t i = 0; i < count; ++i) {
     const auto* const attention = std::get_if<AttentionStep>(&steps.steps()[i].op);
-    if (attention == nullptr) continue;
+    if (attention == nullptr || of_layer[steps.steps()[i].layer] > 1) continue;
     const AttentionStep step = *attention;
     const std::vector<ValueId> inputs = steps.steps()[i].inputs;
     const int32_t layer = steps.steps()[i].layer;

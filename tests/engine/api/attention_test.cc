@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Models, AttentionTest, ::testing::ValuesIn(ModelsWithAt
 class AttentionRefusals : public ::testing::Test {
  protected:
   AttentionRefusals() : engine_(ReferenceBench::TheEngine()), graph_(ReferenceBench::Graph("tiny", OrderKind::kNone)) {
-    for (const char* model : {"gat-bare", "sage-add", "transformer"}) {
+    for (const char* model : {"dir-gat", "gat-bare", "sage-add", "transformer"}) {
       if (!engine_.GetModel(model).ok()) PutModel(engine_, model, "layers");
     }
   }
@@ -138,6 +138,13 @@ TEST_F(AttentionRefusals, SayWhichLayersThereAre) {
   ExpectRefused(Attention(graph_, "gat-bare", "nonesuch", {true, {}}), "ATTENTION_UNKNOWN",
                 "'nonesuch' with attention");
   ExpectRefused(Attention(graph_, "sage-add", "a", {true, {}}), "ATTENTION_UNKNOWN", "it has no such layer");
+}
+
+TEST_F(AttentionRefusals, ALayerOfTwoDirectionsHasTwoAttentionsAndShowsNone) {
+  for (const LayerInfo& layer : engine_.GetModel("dir-gat")->layers) {
+    if (layer.type != "DirGNNConv") continue;
+    ExpectRefused(Attention(graph_, "dir-gat", layer.name, {true, {}}), "ATTENTION_UNKNOWN", "with attention");
+  }
 }
 
 TEST_F(AttentionRefusals, NodesAndOutputsAreChecked) {
