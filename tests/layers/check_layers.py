@@ -229,7 +229,7 @@ def check_file(root, path):
     return violations
 
 
-KERNEL_NAME = re.compile(r'name\(\) const override \{ return "(\w+)"|^  (?:explicit )?\w+\([^()]*\) : \w+\("(\w+)"[,)]', re.MULTILINE)
+KERNEL_NAME = re.compile(r'name\(\) const override \{ return "(\w+)"|^  (?:explicit )?\w+\([^()]*\)\s+: \w+(?:<\w+>)?\("(\w+)"[,)]', re.MULTILINE)
 KERNEL_SOURCES = re.compile(r"^engine/(kernels/cpu/.*\.(h|cc)|cuda/.*_kernel\.cc)$")
 
 

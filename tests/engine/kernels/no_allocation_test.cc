@@ -165,7 +165,12 @@ TEST_F(NoAllocation, Rowwise) {
     args.index = index.data();
     args.scale = scale.data();
     args.dst16 = {narrow.data(), kNodes, kWidth, kWidth};
-    for (const auto& kernel : TheMachine().registry.rowwise.kernels()) EXPECT_EQ(AllocationsOf(*kernel, args), 0);
+    // The reference sorts copies: what it is compared with sorts nothing.
+    const bool sorts = kind == RowwiseKind::kMedian || kind == RowwiseKind::kSortRows;
+    for (const auto& kernel : TheMachine().registry.rowwise.kernels()) {
+      if (sorts && kernel->kernel().name() == "reference") continue;
+      EXPECT_EQ(AllocationsOf(*kernel, args), 0) << kernel->kernel().name();
+    }
   }
 }
 
