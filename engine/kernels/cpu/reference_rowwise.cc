@@ -115,6 +115,7 @@ void Readout(const RowwiseArgs& args) {
   }
 }
 
+// This and SortRows sort copies, so unlike Kernel::Run promises they allocate: what they are compared with does not.
 void Median(const RowwiseArgs& args) {
   for (int64_t g = 0; g < args.num_segments; ++g) {
     for (int64_t d = 0; d < args.dst.cols; ++d) {
