@@ -144,7 +144,7 @@ absl::Status FillRelations(const Arguments& args, size_t pairs, v1::LinkPairs* o
   if (!args.Has("relations")) return absl::OkStatus();
   if (args.Has("relation")) return absl::InvalidArgumentError("--relation and --relations exclude each other");
   CLIENT_ASSIGN_OR_RETURN(const std::optional<std::vector<int64_t>> relations,
-                          ParseNodes(args.Text("relations"), std::nullopt, /*row_numbers=*/true, "relations"));
+                          ParseNodes(args.Text("relations"), std::nullopt, /*as_rows=*/true, "relations"));
   if (!relations) return absl::InvalidArgumentError("--relations must be a list of numbers");
   if (relations->size() != pairs) {
     return absl::InvalidArgumentError(
