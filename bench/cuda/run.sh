@@ -201,6 +201,7 @@ shares() { for ((share = 0; share < $3; ++share)); do echo "$1 $2 $share/$3"; do
 run_conformance() {
   local group
   {
+    shares none expression 24  # most of it is compiling
     for group in device rowwise edge; do shares none "$group" 1; done
     for group in field overlap product message feature update attention aggregate; do shares none "$group" 6; done
   } >"$out/jobs"
@@ -213,10 +214,10 @@ run_sanitizer() {
   {
     # The longest first, so that none runs alone at the end.
     for group in update overlap attention aggregate; do shares racecheck "$group" 96; done
-    for group in product message feature field; do shares racecheck "$group" 32; done
+    for group in product message feature field expression; do shares racecheck "$group" 32; done
     for group in device rowwise edge; do shares racecheck "$group" 1; shares memcheck "$group" 1; done
     shares memcheck aggregate 96
-    for group in attention field overlap product message feature update; do shares memcheck "$group" 32; done
+    for group in attention field overlap product message feature expression update; do shares memcheck "$group" 32; done
   } >"$out/jobs"
   run_jobs "$1"
 }
