@@ -260,7 +260,9 @@ def message_functions(checks, servers, data):
 
         def field():
             for server in servers:
-                some, _ = server.matrix("some", *on_tiny, "--nodes", "3,77,119,0", "--receptive_field", "always")
+                # On a GPU, plans that read out-edges have no receptive field (docs/layers.md).
+                when = "auto" if name == "message-outdegrees" and server.device != "cpu" else "always"
+                some, _ = server.matrix("some", *on_tiny, "--nodes", "3,77,119,0", "--receptive_field", when)
                 full, _ = server.matrix("full", *on_tiny, "--nodes", "3,77,119,0", "--receptive_field", "never")
                 checks.add(f"{name} on {server.device}, a receptive field has the bits of the full graph",
                            some.tobytes() == full.tobytes())  # fmt: skip
@@ -368,7 +370,8 @@ def tiers(checks, folder, options, data):
         same, said = short("short", answers, limit)
         checks.add(f"graphs leave {device} and return with the same bits",
                    same and said["left_device"] > 0 and said["returned"] > 0 and said["allocated"] <= 1.25 * limit and said["evicted"] == 0, **said)
-        same, said = short("shorter", answers, limit, f"--memory_budget_bytes={stored // 2}", f"--state_dir={os.path.join(folder, 'state')}")
+        # Room for more graphs on the host than on the device, but not for all.
+        same, said = short("shorter", answers, limit, f"--memory_budget_bytes={stored * 3 // 4}", f"--state_dir={os.path.join(folder, 'state')}")
         checks.add(f"graphs leave {device}, then the host, and return with the same bits",
                    same and said["left_device"] > 0 and said["evicted"] > 0 and said["loaded"] > 0 and said["allocated"] <= 1.25 * limit, **said)
 
