@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention weights through the engine's door: against what PyTorch Geometric's layers return in float64
 // (tests/data/make_attention_references.py), in every order of nodes; subsets with identical bits; refusals.
+#include <algorithm>
+
 #include "engine/api/links.h"
 #include "tests/engine/api/reference_models.h"
 
@@ -141,10 +143,12 @@ TEST_F(AttentionRefusals, SayWhichLayersThereAre) {
 }
 
 TEST_F(AttentionRefusals, ALayerOfTwoDirectionsHasTwoAttentionsAndShowsNone) {
-  for (const LayerInfo& layer : engine_.GetModel("dir-gat")->layers) {
-    if (layer.type != "DirGNNConv") continue;
-    ExpectRefused(Attention(graph_, "dir-gat", layer.name, {true, {}}), "ATTENTION_UNKNOWN", "with attention");
-  }
+  const auto model = engine_.GetModel("dir-gat");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto layer = std::find_if(model->layers.begin(), model->layers.end(),
+                                  [](const LayerInfo& one) { return one.type == "DirGNNConv"; });
+  ASSERT_NE(layer, model->layers.end());
+  ExpectRefused(Attention(graph_, "dir-gat", layer->name, {true, {}}), "ATTENTION_UNKNOWN", "with attention");
 }
 
 TEST_F(AttentionRefusals, NodesAndOutputsAreChecked) {
