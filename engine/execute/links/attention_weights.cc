@@ -17,6 +17,9 @@ constexpr EdgeId kAddedLoop = -1;
 // An in-edge: its source by the client's id, its place in the graph's CSR or kAddedLoop.
 using InEdge = std::pair<int64_t, EdgeId>;
 
+// Edges between two looks at whether the answer is still wanted: a node may have millions.
+constexpr int64_t kEdgesUnasked = 1024;
+
 // What a thread needs for one target.
 struct Scratch {
   std::vector<InEdge> edges;
@@ -46,12 +49,13 @@ class EdgeWeigher {
     return EdgesOfRow(parts_.csr, RowOfNode(parts_.permutation, target), step_.adjacency.loops);
   }
 
-  // The edges of `target`, to rows `first` and following of the job's results.
-  void Weigh(int64_t target, int64_t first, Scratch* scratch) const {
+  // The edges of `target`, to rows `first` and following of the job's results. Ends early if `threads` is to stop.
+  void Weigh(int64_t target, int64_t first, const ThreadPool& threads, Scratch* scratch) const {
     ListEdges(target, scratch);
     const auto count = static_cast<int64_t>(scratch->edges.size());
     scratch->scores.resize(static_cast<size_t>(count * heads_));
     for (int64_t e = 0; e < count; ++e) {
+      if (e % kEdgesUnasked == kEdgesUnasked - 1 && threads.ShouldStop()) return;
       const InEdge& edge = scratch->edges[static_cast<size_t>(e)];
       job_.links[2 * (first + e)] = edge.first;
       job_.links[2 * (first + e) + 1] = target;
@@ -187,10 +191,18 @@ int64_t EdgesOfRow(const Csr& csr, int64_t row, SelfLoops loops) {
   return sent - (range.end - range.begin) + 1;
 }
 
-int64_t AttentionScratchBytes(const QueuedRequest& request) {
-  const auto targets =
-      request.nodes.all ? request.graph->num_nodes() : static_cast<int64_t>(request.links->nodes.size());
-  return (targets + 1) * static_cast<int64_t>(sizeof(int64_t));
+int64_t AttentionScratchBytes(const QueuedRequest& request, int num_threads) {
+  const PreparedGraph::Parts& parts = request.graph->parts();
+  const AttentionStep& step = request.links->attention->step;
+  int64_t most = 0;  // edges of a target
+  const auto look = [&](int64_t row) { most = std::max(most, EdgesOfRow(parts.csr, row, step.adjacency.loops)); };
+  const int64_t nodes = request.graph->num_nodes();
+  for (int64_t row = 0; request.nodes.all && row < nodes; ++row) look(row);
+  for (const int64_t node : request.links->nodes) look(RowOfNode(parts.permutation, node));
+  const int64_t targets = request.nodes.all ? nodes : static_cast<int64_t>(request.links->nodes.size());
+  const int64_t busy = std::min<int64_t>(num_threads, targets);
+  const auto of_edge = static_cast<int64_t>(sizeof(InEdge) + static_cast<size_t>(step.heads) * sizeof(double));
+  return (targets + 1) * static_cast<int64_t>(sizeof(int64_t)) + busy * most * of_edge;
 }
 
 Status WeighEdges(const AttentionJob& job, ThreadPool* threads, const StopCheck& stop) {
@@ -207,7 +219,7 @@ Status WeighEdges(const AttentionJob& job, ThreadPool* threads, const StopCheck&
   const ThreadPool::StopScope loops(threads, unwanted);
   threads->ParallelFor((targets + kBlock - 1) / kBlock, [&](int64_t block, int thread) {
     for (int64_t i = block * kBlock; i < std::min(targets, (block + 1) * kBlock); ++i) {
-      weigher.Weigh(weigher.target(i), first[static_cast<size_t>(i)], &scratch[static_cast<size_t>(thread)]);
+      weigher.Weigh(weigher.target(i), first[static_cast<size_t>(i)], *threads, &scratch[static_cast<size_t>(thread)]);
     }
   });
   return loops.stopped() ? wanted : OkStatus();

@@ -34,8 +34,8 @@ struct AttentionJob {
   float* weights = nullptr;                   // [rows, heads]
 };
 
-// Bytes that WeighEdges allocates for a request, for one of its targets on each thread aside.
-int64_t AttentionScratchBytes(const QueuedRequest& request);
+// Bytes that WeighEdges allocates for a request: places of edges, and on each thread the scores of one target.
+int64_t AttentionScratchBytes(const QueuedRequest& request, int num_threads);
 
 // Fills links and weights. A target's edges stand together, by source; duplicates in the order of the upload. Its
 // weights depend on nothing but its own edges, so their bits are the same for any selection of nodes and any number of

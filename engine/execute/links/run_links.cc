@@ -194,11 +194,11 @@ Status RankPartners(const QueuedRequest& request, const LinkRows& rows, const Li
 
 Status WeighAttention(const QueuedRequest& request, const LinkRows& rows, const LinkRun& run, InferenceResult* result) {
   const auto count = static_cast<int64_t>(rows.places.size());
-  VICINAL_ASSIGN_OR_RETURN(const Reservation memory,
-                           ReserveLarge(count * rows.rows.cols * kFloatBytes + AttentionScratchBytes(request),
-                                        "attention weights", run.budget));
-  VICINAL_ASSIGN_OR_RETURN(const std::vector<float> host, ToHost(rows, count, run));
   const HostThreads threads(*run.context);
+  const int64_t scratch = AttentionScratchBytes(request, threads.pool()->num_threads());
+  VICINAL_ASSIGN_OR_RETURN(const Reservation memory, ReserveLarge(count * rows.rows.cols * kFloatBytes + scratch,
+                                                                  "attention weights", run.budget));
+  VICINAL_ASSIGN_OR_RETURN(const std::vector<float> host, ToHost(rows, count, run));
   AttentionJob job;
   job.query = request.links.get();
   job.graph = request.graph.get();

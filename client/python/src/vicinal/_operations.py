@@ -377,6 +377,8 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
 
 def attention(session: Session, query: Query, fields: dict[str, Any]) -> Operation[results.Attention]:
     """A stream, as a node may have any number of edges."""
+    if not fields["attention"]:
+        raise InputError("layer is '', but must be the name of a layer with attention")
     request = query_request("Embed", fields)
     ids = yield from _fill(session, query, request)
     stream = yield Open(METHODS["EmbedStream"], request, query.graph)
