@@ -162,6 +162,8 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(score(relation=1), [2 * 5, 5 * 8])
         self.assertEqual(self.client.predict_links("square", "relational", relation=2).scores.tolist(), [3 * 6, 6 * 9])
         self.assertEqual(score(), score(relation=0))
+        (streamed,) = self.client.query_stream([vicinal.PredictLinksQuery("square", "relational", [0, 1], [1, 2], relations=[2, 0])])
+        self.assertEqual(streamed.get().scores.tolist(), [3 * 6, 4 * 7])
 
     def test_bad_relations_are_refused(self):
         self.relational_model()

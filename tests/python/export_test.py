@@ -26,6 +26,18 @@ except ImportError:
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+class Asserting(nn.Module if torch else object):
+    """FAConv that normalises must not be given weights, and says so without a word."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.conv = nn.Linear(FEATURES, 8), pyg.FAConv(8, normalize=True)
+
+    def forward(self, x, edge_index, edge_weight):
+        x = self.first(x)
+        return self.conv(x, x, edge_index, edge_weight)
+
+
 def make_data(nodes=150, edges=700, seed=1):
     generator = torch.Generator().manual_seed(seed)
     return Data(x=torch.randn(nodes, FEATURES, generator=generator), edge_index=torch.randint(0, nodes, (2, edges), generator=generator))
@@ -46,6 +58,22 @@ class ExportTest(unittest.TestCase):
         cls.weighted = make_data(seed=2)
         cls.weighted.edge_weight = torch.rand(cls.weighted.num_edges) + 0.25
         cls.client.upload_graph("w", cls.weighted)
+
+    def test_what_a_ready_made_model_leaves_unread_is_left_out(self):
+        data = make_data(seed=3)
+        data.edge_weight = torch.rand(data.num_edges) + 0.25
+        data.edge_attr = torch.randn(data.num_edges, 2)
+        for model, unread in ((pyg.GraphSAGE, ["edge_weight", "edge_attr"]), (pyg.GAT, ["edge_weight", "edge_attr"]), (pyg.GCN, ["edge_attr"])):
+            with self.subTest(model=model.__name__):
+                exported = vicinal.export(randomize(model(FEATURES, 8, 2, CLASSES)), data)
+                said = [note for note in exported.notes if "does not read" in note]
+                self.assertEqual(said, [f"{model.__name__} does not read the data's {name}" for name in unread])
+        with self.assertRaisesRegex(ExportError, "edge weights"):  # given on purpose
+            vicinal.export(randomize(pyg.GraphSAGE(FEATURES, 8, 2, CLASSES)), data, edge_weight=data.edge_weight)
+
+    def test_an_assertion_of_a_layer_is_an_input_error(self):
+        with self.assertRaisesRegex(vicinal.InputError, "the module fails on this data"):
+            vicinal.export(Asserting(), self.weighted)
 
     def check(self, module, data=None, graph="g", expected=None):
         """Exports, uploads with the reference, and compares logits of all nodes with the module's in float64."""

@@ -347,11 +347,7 @@ def run_query(session: Session, method: str, query: Query, fields: dict[str, Any
 
 def predict_links(session: Session, query: Query, targets: Any, relations: Any, fields: dict[str, Any]) -> Operation[results.LinkScores]:
     """`query.nodes`: the sources. Without them all edges: a stream."""
-    if (query.nodes is None) != (targets is None):
-        if targets is None and getattr(query.nodes, "ndim", 0) == 2 and len(query.nodes) == 2:
-            raise InputError("sources is an array [2, n], and targets are missing; for an edge_label_index write *edge_label_index")
-        raise InputError("give both sources and targets, or neither for all edges of the graph")
-    check_relations(relations, fields["relation"], query.nodes is None)
+    _check_pairs(query.nodes, targets, relations, fields["relation"])
     request = query_request("PredictLinks", {**fields, "all_edges": query.nodes is None})
     ids = yield from _fill_target(session, query, request)
     if query.nodes is None:
@@ -362,17 +358,30 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
             stream.cancel()
         known = session.known.get(query.graph)
         return replace(answer, ids=known.ids if known is not None else None)
-    sources, ends = _rows(query.nodes, ids), _rows(targets, ids)
-    if len(sources) != len(ends):
-        raise InputError(f"there are {len(sources)} sources and {len(ends)} targets; give one of each per link")
-    request.pairs.sources.extend(sources.tolist())
-    request.pairs.targets.extend(ends.tolist())
-    if relations is not None:
-        request.pairs.relations.extend(relation_of_each(relations, len(sources)))
+    links = _add_pairs(request, query.nodes, targets, relations, ids)
     reply = yield Call(METHODS["PredictLinks"], request, query.graph)
     yield from _check_served(session, query, reply.served_by, ids)
-    answer = _with_rows(results.link_scores(reply), len(sources))
-    return replace(answer, links=np.stack([sources, ends], axis=1), ids=ids)
+    return replace(_with_rows(results.link_scores(reply), len(links)), links=links, ids=ids)
+
+
+def _check_pairs(sources: Any, targets: Any, relations: Any, relation: Optional[int]) -> None:
+    if (sources is None) != (targets is None):
+        if targets is None and getattr(sources, "ndim", 0) == 2 and len(sources) == 2:
+            raise InputError("sources is an array [2, n], and targets are missing; for an edge_label_index write *edge_label_index")
+        raise InputError("give both sources and targets, or neither for all edges of the graph")
+    check_relations(relations, relation, sources is None)
+
+
+def _add_pairs(request: Any, sources: Any, targets: Any, relations: Any, ids: Any) -> Any:
+    """Adds pairs to a request; gives them as row numbers [n, 2]."""
+    begins, ends = _rows(sources, ids), _rows(targets, ids)
+    if len(begins) != len(ends):
+        raise InputError(f"there are {len(begins)} sources and {len(ends)} targets; give one of each per link")
+    request.pairs.sources.extend(begins.tolist())
+    request.pairs.targets.extend(ends.tolist())
+    if relations is not None:
+        request.pairs.relations.extend(relation_of_each(relations, len(begins)))
+    return np.stack([begins, ends], axis=1)
 
 
 def attention(session: Session, query: Query, fields: dict[str, Any]) -> Operation[results.Attention]:
@@ -497,15 +506,11 @@ def stream_request(session: Session, query: Any, number: int, in_order: bool) ->
 def _links_request(session: Session, query: PredictLinksQuery, number: int, in_order: bool) -> Operation[Any]:
     selection = Query(query.graph, query.model, query.sources, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
                       query.model_version)
+    _check_pairs(query.sources, query.targets, query.relations, query.relation)
     inner = query_request("PredictLinks", {**query.fields(), "all_edges": query.sources is None})
     ids = yield from _fill_target(session, selection, inner)
     if query.sources is not None:
-        sources, ends = _rows(query.sources, ids), _rows(query.targets, ids)
-        if len(sources) != len(ends):
-            raise InputError(f"there are {len(sources)} sources and {len(ends)} targets; give one of each per link")
-        inner.pairs.sources.extend(sources.tolist())
-        inner.pairs.targets.extend(ends.tolist())
-        query.links = np.stack([sources, ends], axis=1)
+        query.links = _add_pairs(inner, query.sources, query.targets, query.relations, ids)
     order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
     timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
     return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, predict_links=inner)

@@ -72,6 +72,7 @@ class PredictLinksQuery:
     sources: Any = None
     targets: Any = None
     relation: Optional[int] = None
+    relations: Any = None
     decoder: str = ""
     output: str = ""
     probabilities: bool = False

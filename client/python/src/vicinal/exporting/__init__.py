@@ -42,6 +42,9 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     if (encoder := embeddings_of(module)) is not None:
         return _embeddings(module, encoder, data, x, edge_weight)
     inputs, graph = given_inputs(data, x, edge_weight)
+    ignored = [] if edge_weight is not None else _ignored(module, inputs)
+    for name in ignored:
+        del inputs[name]
     module = _copied(module)
     wrapper = Wrapper(module, tuple(inputs))
     traced = trace(wrapper)
@@ -57,7 +60,18 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
                     "multi_label": lowering.multi_label if multi_label is None else multi_label, "layers": lowering.layers}
     reference = _reference(wrapper, traced, lowering, inputs)
     weights = safetensors({name: value.float().numpy() for name, value in lowering.weights.items()})
-    return Exported(architecture, weights, reference, (*lowering.notes, *_unused(module, lowering)))
+    notes = [f"{type(module).__name__} does not read the data's {name}" for name in ignored]
+    return Exported(architecture, weights, reference, (*notes, *lowering.notes, *_unused(module, lowering)))
+
+
+def _ignored(module: torch.nn.Module, inputs: dict[str, Any]) -> list[str]:
+    """What a ready-made model of PyTorch Geometric takes and leaves unread: its class says so, or no convolution was made for it."""
+    convs = list(getattr(module, "convs", []))
+    ignored = [name for name in ("edge_weight", "edge_attr") if name in inputs and getattr(module, f"supports_{name}", True) is False]
+    if "edge_attr" in inputs and "edge_attr" not in ignored and getattr(module, "supports_edge_attr", False) is True and convs and all(
+            hasattr(conv, "edge_dim") and conv.edge_dim is None for conv in convs):
+        ignored.append("edge_attr")
+    return ignored
 
 
 def _embeddings(module: Any, encoder: torch.nn.Module, data: Any, x: Any, edge_weight: Any) -> Exported:
@@ -116,9 +130,10 @@ def _run(wrapper: Wrapper, graph: Optional[torch.fx.Graph], inputs: dict[str, An
     try:
         with torch.no_grad():
             return torch.fx.GraphModule(root, graph)(*values) if graph is not None else root(*values)
-    except (RuntimeError, IndexError, ValueError) as error:
+    except (RuntimeError, IndexError, ValueError, TypeError, AssertionError) as error:
         shapes = ", ".join(f"{role} {list(value.shape)}" for role, value in inputs.items() if isinstance(value, torch.Tensor))
-        raise InputError(f"the module fails on this data ({shapes}): {error}") from error
+        said = str(error) or "an assertion of its own does not hold, perhaps because edge_weight or edge_attr is given, or is not"
+        raise InputError(f"the module fails on this data ({shapes}): {said}") from error
     finally:
         torch.set_default_dtype(before)
 
