@@ -23,6 +23,7 @@ namespace {
 using testing::AllNodes;
 using testing::AwaitGraph;
 using testing::CountingStats;
+using testing::ExpectAnswersToMany;
 using testing::Infer;
 using testing::kRingNodes;
 using testing::kSmallFeatures;
@@ -185,19 +186,7 @@ TEST_F(DeviceTierTest, ManyRequestsForOneGraphBringItBackOnce) {
   Fill(kDeviceBytes);
   MakeLeave("g0");
   const int returns = stats_.returns;
-  constexpr int kRequests = 32;
-  std::vector<std::promise<StatusOr<InferenceResult>>> done(kRequests);
-  for (auto& promise : done) {
-    ASSERT_TRUE(engine_
-                    ->Submit(AllNodes("g0", "m"),
-                             [&promise](StatusOr<InferenceResult> result) { promise.set_value(std::move(result)); })
-                    .ok());
-  }
-  for (auto& promise : done) {
-    const auto result = promise.get_future().get();
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->values, answers[0]);
-  }
+  ExpectAnswersToMany(*engine_, "g0", answers[0]);
   EXPECT_EQ(stats_.returns, returns + 1);
 }
 

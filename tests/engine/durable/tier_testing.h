@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <future>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +49,20 @@ inline GraphSource Ring(const std::string& name) {
   source.x = Floats(rows, {kRingNodes, kSmallFeatures});
   source.feature_count = kSmallFeatures;
   return source;
+}
+
+// Asks for all nodes of `graph` by the model "m", 32 requests at once.
+inline void ExpectAnswersToMany(Engine& engine, const std::string& graph, const std::vector<float>& expected) {
+  std::vector<std::promise<StatusOr<InferenceResult>>> done(32);
+  for (auto& promise : done) {
+    const auto keep = [&promise](StatusOr<InferenceResult> result) { promise.set_value(std::move(result)); };
+    ASSERT_TRUE(engine.Submit(AllNodes(graph, "m"), keep).ok());
+  }
+  for (auto& promise : done) {
+    const auto result = promise.get_future().get();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->values, expected);
+  }
 }
 
 }  // namespace vicinal::testing

@@ -29,6 +29,7 @@ namespace {
 using testing::AllNodes;
 using testing::AwaitGraph;
 using testing::CountingStats;
+using testing::ExpectAnswersToMany;
 using testing::Infer;
 using testing::kRingNodes;
 using testing::Ring;
@@ -244,19 +245,7 @@ TEST_F(TiersTest, ManyRequestsForOneGraphLoadItOnce) {
     ASSERT_FALSE(Resident("g0"));
   }
   const int loads = stats_.loads;
-  constexpr int kRequests = 32;
-  std::vector<std::promise<StatusOr<InferenceResult>>> done(kRequests);
-  for (auto& promise : done) {
-    ASSERT_TRUE(engine_
-                    ->Submit(AllNodes("g0", "m"),
-                             [&promise](StatusOr<InferenceResult> result) { promise.set_value(std::move(result)); })
-                    .ok());
-  }
-  for (auto& promise : done) {
-    const auto result = promise.get_future().get();
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->values, answers[0]);
-  }
+  ExpectAnswersToMany(*engine_, "g0", answers[0]);
   EXPECT_EQ(stats_.loads, loads + 1);
 }
 
