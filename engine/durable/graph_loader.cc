@@ -190,7 +190,9 @@ void GraphLoader::Loop() {
     if (evict) parts_.graphs->Touch(name);  // others go first
     std::optional<LimitedDevice::WithoutEviction> keep;
     if (!evict) keep.emplace();
-    const Status loaded = LoadNow(name, evict, threads->pool());
+    // Held until its requests have it: others that need memory meanwhile would send it away again.
+    std::shared_ptr<const PreparedGraph> graph;
+    const Status loaded = LoadNow(name, evict, threads->pool(), &graph);
     keep.reset();
     std::vector<Done> waiters;
     {
@@ -211,11 +213,15 @@ void GraphLoader::Loop() {
   }
 }
 
-Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* pool) {
+Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* pool,
+                            std::shared_ptr<const PreparedGraph>* graph) {
   for (;;) {
     const int64_t version = parts_.graphs->StoredVersion(name);
     if (version == 0) return OkStatus();
-    if (const auto copy = parts_.graphs->HostCopyOf(name, version)) return Return(name, version, *copy, evict);
+    if (const auto copy = parts_.graphs->HostCopyOf(name, version)) {
+      *graph = copy->graph();
+      return Return(name, version, *copy, evict);
+    }
     if (parts_.directory == nullptr) continue;  // it was replaced or deleted just now
     const VersionId id = {Store::kGraphs, name, version, "", 0};
     const auto begin = std::chrono::steady_clock::now();
@@ -227,6 +233,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     if (loaded.ok()) {
       const MutexLock serving(&serving_mutex_);
       if (parts_.before_serving) parts_.before_serving(loaded->graph, loaded->feature_sets, evict);
+      *graph = loaded->graph;
       parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(
           LogLevel::kInfo, "graph loaded",

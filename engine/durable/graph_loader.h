@@ -105,7 +105,8 @@ class GraphLoader {
   Status ReadLatestSet(const std::vector<const state::Manifest*>& versions, Reservation* memory, ThreadPool* pool,
                        Loaded* loaded);
   Status AddLostBefore(const state::VersionId& graph, Loaded* loaded) const;
-  Status LoadNow(const std::string& name, bool evict, ThreadPool* pool);
+  // `graph`: what was loaded or came back; null if nothing was.
+  Status LoadNow(const std::string& name, bool evict, ThreadPool* pool, std::shared_ptr<const PreparedGraph>* graph);
   // A version that is on the host goes to the device again.
   Status Return(const std::string& name, int64_t version, HostCopy& copy, bool evict);
   StatusOr<std::vector<FeatureSet>> ReturnNow(HostCopy& copy, bool evict);
