@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -23,7 +25,7 @@ class HubTest : public ::testing::Test {
     std::mt19937 random(3);
     EdgeList edges = RandomEdges(kHubNodes, kHubEdges, false, random);
     std::fill(edges.target.begin(), edges.target.end(), 0);
-    graph_ = PrepareEdges(std::move(edges), OrderKind::kNone);
+    graph_ = PrepareEdges(edges, OrderKind::kNone);
     source_.step.kind = AttentionKind::kDot;
     source_.step.adjacency.loops = SelfLoops::kAsSent;
     query_.kind = LinkQuery::Kind::kAttention;
