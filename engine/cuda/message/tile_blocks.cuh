@@ -125,6 +125,20 @@ __device__ inline bool BlockArrivesLast(int* ticket, int64_t pieces) {
   return true;
 }
 
+// The floats of a reduction's total, `step` apart.
+template <class Total>
+__device__ inline Total LoadTotal(const float* from, int64_t step) {
+  Total total;
+#pragma unroll
+  for (int i = 0; i < Total::kFloats; ++i) *total.Float(i) = from[i * step];
+  return total;
+}
+template <class Total>
+__device__ inline void StoreTotal(Total total, float* to, int64_t step) {
+#pragma unroll
+  for (int i = 0; i < Total::kFloats; ++i) to[i * step] = *total.Float(i);
+}
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_MESSAGE_TILE_BLOCKS_CUH_

@@ -76,8 +76,7 @@ __device__ inline void StoreProgramRow(const RunOfRows<kTile>& work, const TileR
                                        int64_t edges, int c, const Total& total) {
   const ExpressionParams& params = work.params;
   if (!work.run.whole_rows) {
-    StoreProgramTotal(total, params.partials + work.cell * params.partial_stride + result.first_total + c,
-                      result.width);
+    StoreTotal(total, params.partials + work.cell * params.partial_stride + result.first_total + c, result.width);
     return;
   }
   const float x = edges == 0 ? 0.0f : total.Result(result, edges);
@@ -95,8 +94,7 @@ __device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const Tile
   const float* const scores = work.tile.registers + (result.score + c / result.score_columns) * kStride;
   float* const folded = work.totals + result.first_total + c;
   float* const since = folded + work.params.shape.total_floats;
-  ProgramColumn<Total> column{LoadProgramTotal<Total>(folded, result.width),
-                              LoadProgramTotal<Total>(since, result.width)};
+  ProgramColumn<Total> column{LoadTotal<Total>(folded, result.width), LoadTotal<Total>(since, result.width)};
   int e = 0;
   for (int64_t r = row; r < work.run.last; ++r) {
     const int64_t begin = work.run.whole_rows ? __ldg(row_ptr + r) : work.run.begin;
@@ -108,8 +106,8 @@ __device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const Tile
     StoreProgramRow(work, result, r, end - begin, c, column.All());
     column = {};
   }
-  StoreProgramTotal(column.folded, folded, result.width);
-  StoreProgramTotal(column.since, since, result.width);
+  StoreTotal(column.folded, folded, result.width);
+  StoreTotal(column.since, since, result.width);
 }
 
 // Calls use(result, c, total) for this thread's columns of all results.
@@ -127,8 +125,8 @@ __device__ inline void RunRows(RunOfRows<kTile>& work) {
   const int64_t* const row_ptr = work.params.adjacency.row_ptr;
   ForEachResultColumn<Program>(work.params, [&](const TileResult& result, int c, auto total) {
     float* const folded = work.totals + result.first_total + c;
-    StoreProgramTotal(total, folded, result.width);
-    StoreProgramTotal(total, folded + work.params.shape.total_floats, result.width);
+    StoreTotal(total, folded, result.width);
+    StoreTotal(total, folded + work.params.shape.total_floats, result.width);
   });
   __syncthreads();
   int64_t row = work.run.first, base = work.run.begin;

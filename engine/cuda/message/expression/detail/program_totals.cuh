@@ -131,20 +131,6 @@ struct ProgramColumn {
   }
 };
 
-// Floats `step` apart.
-template <class Total>
-__device__ inline Total LoadProgramTotal(const float* from, int64_t step) {
-  Total total;
-#pragma unroll
-  for (int i = 0; i < Total::kFloats; ++i) *total.Float(i) = from[i * step];
-  return total;
-}
-template <class Total>
-__device__ inline void StoreProgramTotal(Total total, float* to, int64_t step) {
-#pragma unroll
-  for (int i = 0; i < Total::kFloats; ++i) to[i * step] = *total.Float(i);
-}
-
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_DETAIL_PROGRAM_TOTALS_CUH_

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "engine/cuda/message/message.cuh"
+#include "engine/cuda/message/tile_blocks.cuh"
 
 namespace vicinal::cuda {
 
@@ -65,20 +66,6 @@ struct SoftmaxTotal {
   }
   __device__ float* Float(int i) { return i == 0 ? &top : i == 1 ? &weights : &sum; }
 };
-
-// Numbers `step` apart.
-template <class Total>
-__device__ inline Total LoadTotal(const float* from, int64_t step) {
-  Total total;
-#pragma unroll
-  for (int i = 0; i < Total::kFloats; ++i) *total.Float(i) = from[i * step];
-  return total;
-}
-template <class Total>
-__device__ inline void StoreTotal(Total total, float* to, int64_t step) {
-#pragma unroll
-  for (int i = 0; i < Total::kFloats; ++i) to[i * step] = *total.Float(i);
-}
 
 // The totals of one column of the current row.
 template <class Total>
