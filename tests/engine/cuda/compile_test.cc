@@ -17,23 +17,15 @@
 #include "engine/cuda/compile/cubin_cache.h"
 #include "engine/cuda/compile/generate_source.h"
 #include "engine/cuda/compile/standard_headers.h"
+#include "tests/engine/kernels/edge_values.h"
 
 namespace vicinal::cuda {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::ValueOf;
 
 constexpr int kVersion = CUDART_VERSION / 10 * 10;
-
-EdgeValue ValueOf(EdgeOp op, int64_t width, int32_t a = -1, int32_t b = -1, int32_t index = -1) {
-  EdgeValue value;
-  value.op = op;
-  value.width = width;
-  value.a = a;
-  value.b = b;
-  value.index = index;
-  return value;
-}
 
 // A product with an activation, a row, dots, and four reductions; or a program over rows.
 TileProgram Program(bool over_edges) {

@@ -7,18 +7,12 @@
 
 #include <vector>
 
+#include "tests/engine/kernels/edge_values.h"
+
 namespace vicinal::cuda {
 namespace {
 
-EdgeValue ValueOf(EdgeOp op, int64_t width, int32_t a = -1, int32_t b = -1, int32_t index = -1) {
-  EdgeValue value;
-  value.op = op;
-  value.width = width;
-  value.a = a;
-  value.b = b;
-  value.index = index;
-  return value;
-}
+using testing::ValueOf;
 
 // u + v of 20 columns, and its product with W [7, 20].
 EdgeProgram SumAndProduct() {

@@ -22,7 +22,6 @@ namespace {
 
 using testing::AllNodes;
 using testing::AwaitGraph;
-using testing::CountingStats;
 using testing::ExpectAnswersToMany;
 using testing::Infer;
 using testing::kRingNodes;
@@ -35,35 +34,18 @@ constexpr int kGraphs = 20;
 
 std::string Name(int i) { return absl::StrCat("g", i); }
 
-class DeviceTierTest : public ::testing::Test {
+class DeviceTierTest : public testing::TierFixture {
  protected:
   void Start(int64_t device_bytes, int64_t budget_bytes = 0, bool durable = false) {
-    engine_.reset();
     EngineOptions options;
-    options.num_threads = 2;
     options.device = "cuda:0";
     options.backend_path = VICINAL_LIB_DIR "/libvicinal_own_memory_backend.so";
-    options.tuning_budget = Nanoseconds(0);
     options.device_memory_bytes = device_bytes;
     options.memory_budget_bytes = budget_bytes;
     if (durable) options.state_dir = directory_ / "state";
-    options.stats = &stats_;
-    auto engine = Engine::Create(options);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
+    StartWith(options);
   }
-  void Stop() {
-    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
-    engine_.reset();
-  }
-  void Put(const std::string& name, bool pinned = false) {
-    GraphSource source = Ring(name);
-    source.pinned = pinned;
-    const auto put = engine_->PutGraph(std::move(source));
-    ASSERT_TRUE(put.ok()) << put.status();
-    const auto graph = AwaitGraph(*engine_, name);
-    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status() << graph->error;
-  }
+  void Put(const std::string& name, bool pinned = false) { PutReady(name, pinned); }
   void AwaitReached(const std::string& name, WaitFor wait_for) {
     const UploadedVersion version = {UploadedVersion::Kind::kGraph, name, "",
                                      engine_->GetGraph(name)->serving->version};
@@ -75,11 +57,6 @@ class DeviceTierTest : public ::testing::Test {
     const auto watch = engine_->WatchVersion(version, look);
     look();
     told->get_future().wait();
-  }
-  std::vector<float> Answers(const std::string& name) {
-    const auto result = Infer(*engine_, AllNodes(name, "m"));
-    EXPECT_TRUE(result.ok()) << name << ": " << result.status();
-    return result.ok() ? result->values : std::vector<float>();
   }
   // What a server with room for all answers.
   std::vector<std::vector<float>> Expected() {
@@ -116,10 +93,6 @@ class DeviceTierTest : public ::testing::Test {
     }
     ASSERT_EQ(TierOf(name), Tier::kHost);
   }
-
-  state::TemporaryDirectory directory_;
-  CountingStats stats_;
-  std::unique_ptr<Engine> engine_;
 };
 
 TEST_F(DeviceTierTest, MoreGraphsThanDeviceMemoryServeWithTheSameBits) {

@@ -3,15 +3,21 @@
 #ifndef VICINAL_TESTS_ENGINE_DURABLE_TIER_TESTING_H_
 #define VICINAL_TESTS_ENGINE_DURABLE_TIER_TESTING_H_
 
+#include <gtest/gtest.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/stats.h"
 #include "tests/engine/api/small_world.h"
+#include "tests/engine/state/temporary_directory.h"
 
 namespace vicinal::testing {
 
@@ -50,6 +56,43 @@ inline GraphSource Ring(const std::string& name) {
   source.feature_count = kSmallFeatures;
   return source;
 }
+
+// An engine that a test starts and stops, with a state directory to start it in.
+class TierFixture : public ::testing::Test {
+ protected:
+  // With two threads, no tuning and counted loads; the rest as `options` has it.
+  void StartWith(EngineOptions options) {
+    engine_.reset();
+    options.num_threads = 2;
+    options.tuning_budget = Nanoseconds(0);
+    options.stats = &stats_;
+    auto engine = Engine::Create(options);
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    engine_ = *std::move(engine);
+  }
+  void Stop() {
+    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    engine_.reset();
+  }
+  void PutReady(const std::string& name, bool pinned) {
+    GraphSource source = Ring(name);
+    source.pinned = pinned;
+    const auto put = engine_->PutGraph(std::move(source));
+    ASSERT_TRUE(put.ok()) << put.status();
+    const auto graph = AwaitGraph(*engine_, name);
+    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status() << graph->error;
+  }
+  // Of the model "m".
+  std::vector<float> Answers(const std::string& name) {
+    const auto result = Infer(*engine_, AllNodes(name, "m"));
+    EXPECT_TRUE(result.ok()) << name << ": " << result.status();
+    return result.ok() ? result->values : std::vector<float>();
+  }
+
+  state::TemporaryDirectory directory_;
+  CountingStats stats_;
+  std::unique_ptr<Engine> engine_;
+};
 
 // Asks for all nodes of `graph` by the model "m", 32 requests at once.
 inline void ExpectAnswersToMany(Engine& engine, const std::string& graph, const std::vector<float>& expected) {

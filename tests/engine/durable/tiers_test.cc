@@ -28,31 +28,20 @@ namespace {
 
 using testing::AllNodes;
 using testing::AwaitGraph;
-using testing::CountingStats;
 using testing::ExpectAnswersToMany;
 using testing::Infer;
 using testing::kRingNodes;
 using testing::Ring;
 using testing::SmallModel;
 
-class TiersTest : public ::testing::Test {
+class TiersTest : public testing::TierFixture {
  protected:
   void Start(int64_t budget_bytes) {
-    engine_.reset();
     EngineOptions options;
-    options.num_threads = 2;
     options.device = "cpu";
-    options.tuning_budget = Nanoseconds(0);
     options.memory_budget_bytes = budget_bytes;
     options.state_dir = directory_ / "state";
-    options.stats = &stats_;
-    auto engine = Engine::Create(options);
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    engine_ = *std::move(engine);
-  }
-  void Stop() {
-    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
-    engine_.reset();
+    StartWith(options);
   }
   void AwaitDurable(const std::string& name) {
     Await(name, [](const GraphResource& graph) {
@@ -73,20 +62,10 @@ class TiersTest : public ::testing::Test {
     told->get_future().wait();
   }
   void Put(const std::string& name, bool pinned = false) {
-    GraphSource source = Ring(name);
-    source.pinned = pinned;
-    const auto put = engine_->PutGraph(std::move(source));
-    ASSERT_TRUE(put.ok()) << put.status();
-    const auto graph = AwaitGraph(*engine_, name);
-    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
+    PutReady(name, pinned);
     AwaitDurable(name);
   }
   bool Resident(const std::string& name) { return engine_->GetGraph(name)->serving->in_memory(); }
-  std::vector<float> Answers(const std::string& name) {
-    const auto result = Infer(*engine_, AllNodes(name, "m"));
-    EXPECT_TRUE(result.ok()) << name << ": " << result.status();
-    return result.ok() ? result->values : std::vector<float>();
-  }
   // Reserves all memory but that of the model and `bytes`: what does not fit in these has to go. An answer comes
   // shortly before its request lets go of the graph.
   Reservation TakeAllBut(int64_t bytes) {
@@ -115,10 +94,6 @@ class TiersTest : public ::testing::Test {
     Stop();
     return answers;
   }
-
-  state::TemporaryDirectory directory_;
-  CountingStats stats_;
-  std::unique_ptr<Engine> engine_;
 };
 
 constexpr int64_t kBudget = 500 << 10;  // some of the graphs, with what a run takes

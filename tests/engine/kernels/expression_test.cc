@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/engine/kernels/edge_values.h"
 #include "tests/engine/kernels/zoo.h"
 
 namespace vicinal::testing {
@@ -19,16 +20,6 @@ namespace {
 
 constexpr EdgeReduce kReduces[] = {EdgeReduce::kSum, EdgeReduce::kMean, EdgeReduce::kMax,    EdgeReduce::kMin,
                                    EdgeReduce::kVar, EdgeReduce::kStd,  EdgeReduce::kSoftmax};
-
-EdgeValue ValueOf(EdgeOp op, int64_t width, int32_t a = -1, int32_t b = -1, int32_t index = -1) {
-  EdgeValue value;
-  value.op = op;
-  value.width = width;
-  value.a = a;
-  value.b = b;
-  value.index = index;
-  return value;
-}
 
 // All reductions of m = (u + v) * w [width], the softmax by dot(m, row) of `heads` parts.
 EdgeProgram Program(int64_t width, int64_t heads) {

@@ -16,6 +16,7 @@
 
 #include "engine/graph/edge_list.h"
 #include "engine/model/model.h"
+#include "tests/engine/kernels/edge_values.h"
 
 namespace vicinal::testing {
 
@@ -142,18 +143,18 @@ class ModelMaker {
       return static_cast<int32_t>(program.values.size()) - 1;
     };
     const auto add = [&](EdgeOp op, int64_t columns, int32_t a = -1, int32_t b = -1, int32_t index = -1,
-                         int64_t first = 0) { return put(MakeValue(op, columns, a, b, index, first)); };
+                         int64_t first = 0) { return put(ValueOf(op, columns, a, b, index, first)); };
     const int32_t source = add(EdgeOp::kSource, width, -1, -1, 0), target = add(EdgeOp::kTarget, width, -1, -1, 0);
     const int32_t scale = add(EdgeOp::kSource, 1, -1, -1, 1), shift = add(EdgeOp::kTarget, 1, -1, -1, 1);
     const int32_t features = add(EdgeOp::kFeatures, kEdgeFeatures), weight = add(EdgeOp::kWeight, 1);
-    EdgeValue product = MakeValue(EdgeOp::kLinear, width, features, -1, 0);
+    EdgeValue product = ValueOf(EdgeOp::kLinear, width, features, -1, 0);
     product.bias = 1;
     const int32_t term = put(product), sum = add(EdgeOp::kAdd, width, add(EdgeOp::kAdd, width, source, target), term);
-    EdgeValue act = MakeValue(EdgeOp::kActivation, width, sum);
+    EdgeValue act = ValueOf(EdgeOp::kActivation, width, sum);
     act.activation = {ActivationKind::kTanh};
     const int32_t active = put(act);
     const int32_t score = add(EdgeOp::kDot, heads, active, add(EdgeOp::kRow, width, -1, -1, 2));
-    EdgeValue joined = MakeValue(EdgeOp::kConcat, width + 5);
+    EdgeValue joined = ValueOf(EdgeOp::kConcat, width + 5);
     joined.parts = {active, scale, add(EdgeOp::kSlice, 3, active, -1, -1, 1), add(EdgeOp::kMultiply, 1, weight, shift)};
     const int32_t narrow = add(EdgeOp::kLinear, 2, put(joined), -1, 3);
     const int32_t spread = add(EdgeOp::kRepeat, width, add(EdgeOp::kSum, heads, active));
@@ -176,8 +177,8 @@ class ModelMaker {
     const int64_t width = widths_[x];
     EdgeProgram program;
     program.targets = 1;
-    program.values = {MakeValue(EdgeOp::kTarget, width, -1, -1, 0), MakeValue(EdgeOp::kWeight, 1),
-                      MakeValue(EdgeOp::kMultiply, width, 0, 1)};
+    program.values = {ValueOf(EdgeOp::kTarget, width, -1, -1, 0), ValueOf(EdgeOp::kWeight, 1),
+                      ValueOf(EdgeOp::kMultiply, width, 0, 1)};
     program.results = {{EdgeReduce::kSum, 2, -1}};
     ExpressionStep step;
     step.program = std::make_shared<const EdgeProgram>(std::move(program));
@@ -189,16 +190,16 @@ class ModelMaker {
     EdgeProgram program;
     program.over_edges = false;
     program.targets = 2;
-    program.values = {MakeValue(EdgeOp::kTarget, width, -1, -1, 0),
-                      MakeValue(EdgeOp::kAbs, width, 0),
-                      MakeValue(EdgeOp::kNumber, 1),
-                      MakeValue(EdgeOp::kAdd, width, 1, 2),
-                      MakeValue(EdgeOp::kLog, width, 3),
-                      MakeValue(EdgeOp::kTarget, widths_[b], -1, -1, 1),
-                      MakeValue(EdgeOp::kActivation, widths_[b], 5),
-                      MakeValue(EdgeOp::kMultiply, width, 4, 6),
-                      MakeValue(EdgeOp::kNumber, 1),
-                      MakeValue(EdgeOp::kDivide, width, 7, 8)};
+    program.values = {ValueOf(EdgeOp::kTarget, width, -1, -1, 0),
+                      ValueOf(EdgeOp::kAbs, width, 0),
+                      ValueOf(EdgeOp::kNumber, 1),
+                      ValueOf(EdgeOp::kAdd, width, 1, 2),
+                      ValueOf(EdgeOp::kLog, width, 3),
+                      ValueOf(EdgeOp::kTarget, widths_[b], -1, -1, 1),
+                      ValueOf(EdgeOp::kActivation, widths_[b], 5),
+                      ValueOf(EdgeOp::kMultiply, width, 4, 6),
+                      ValueOf(EdgeOp::kNumber, 1),
+                      ValueOf(EdgeOp::kDivide, width, 7, 8)};
     program.values[2].number = 1.0f;
     program.values[6].activation = {ActivationKind::kSigmoid};
     program.values[8].number = 2.0f;
@@ -303,17 +304,6 @@ class ModelMaker {
     model_.layers.push_back(layer);
     model_.steps.push_back(std::move(step));
     return widths_.size() - 1;
-  }
-  static EdgeValue MakeValue(EdgeOp op, int64_t width, int32_t a = -1, int32_t b = -1, int32_t index = -1,
-                             int64_t first = 0) {
-    EdgeValue value;
-    value.op = op;
-    value.width = width;
-    value.a = a;
-    value.b = b;
-    value.index = index;
-    value.first = first;
-    return value;
   }
   BatchNormStep DrawBatchNorm(int64_t width) {
     BatchNormStep step;
