@@ -33,7 +33,8 @@ class StatsSink {
 
   // A pass over all nodes, whose rows were to be kept as answers, ended after `seconds`. `outcome`: kept, unchanged
   // (the rows that were kept have the bits of the new plan, too), interrupted (by requests; it will be repeated),
-  // refused (no memory), failed.
+  // refused (no memory), failed; of a version that is about to serve: ahead (kept), late (the publication waits no
+  // longer).
   virtual void AnswerPass(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
   // Kept answers were dropped because memory was needed.
   virtual void AnswersEvicted() {}
