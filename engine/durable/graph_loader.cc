@@ -195,21 +195,26 @@ void GraphLoader::Loop() {
     const Status loaded = LoadNow(name, evict, threads->pool(), &graph);
     keep.reset();
     std::vector<Done> waiters;
+    bool at_start = false;
     {
       MutexLock lock(&mutex_);
       const auto found = tasks_.find(name);
       Task& task = found->second;
-      starting_ -= task.at_start ? 1 : 0;
-      task.at_start = task.running = false;
+      task.running = false;
       if (!evict && loaded.code() == StatusCode::kResourceExhausted && !task.waiters.empty()) {
         urgent_.push_front(name);  // a request came meanwhile, for which others may be evicted
         continue;
       }
+      at_start = task.at_start;
       waiters = std::move(task.waiters);
       waiting_ -= static_cast<int64_t>(waiters.size());
       tasks_.erase(found);
     }
     for (const Done& done : waiters) done(loaded);
+    graph.reset();  // once all are loaded(), none is held
+    if (!at_start) continue;
+    MutexLock lock(&mutex_);
+    --starting_;
   }
 }
 
