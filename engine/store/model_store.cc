@@ -5,21 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/store/version_errors.h"
 
 namespace vicinal {
 namespace {
-
-Status VersionDiffers(const std::string& name, int64_t asked, int64_t there) {
-  ErrorDetail detail;
-  detail.reason = "VERSION_MISMATCH";
-  detail.resource_type = "model";
-  detail.resource_name = name;
-  detail.metadata = {{"version", absl::StrCat(there)}};
-  return MakeError(StatusCode::kAborted,
-                   absl::StrCat("model '", name, "' has version ", there, ", not ", asked,
-                                " (if_version); read the current version and decide again"),
-                   detail);
-}
 
 // Accounts for a version that no longer serves: only requests still use its memory.
 void Retire(const StoredModel& model) {
@@ -52,7 +41,7 @@ Status ModelStore::CheckPutLocked(const std::string& name, bool replace, int64_t
   }
   if (!replace) return AlreadyExists("model", name, "set replace to replace it");
   if (if_version != 0 && if_version != found->second->version)
-    return VersionDiffers(name, if_version, found->second->version);
+    return internal::VersionDiffers("model", name, found->second->version, if_version);
   return OkStatus();
 }
 
@@ -110,15 +99,7 @@ StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version)
     return Annotate(lost->second, absl::StrCat("model '", name, "' could not be loaded from disk"));
   }
   if (version != 0 && version != found->second->version) {
-    ErrorDetail detail;
-    detail.reason = "VERSION_NOT_FOUND";
-    detail.resource_type = "model";
-    detail.resource_name = name;
-    detail.metadata = {{"version", absl::StrCat(found->second->version)}};
-    return MakeError(StatusCode::kNotFound,
-                     absl::StrCat("model '", name, "' is at version ", found->second->version, "; version ", version,
-                                  " no longer exists; request version 0 for the latest"),
-                     detail);
+    return internal::VersionGone("model", name, found->second->version, version);
   }
   return found->second;
 }
@@ -142,7 +123,7 @@ Status ModelStore::Delete(const std::string& name, int64_t if_version) {
     const auto found = models_.find(name);
     if (found == models_.end()) return lost_.erase(name) > 0 ? OkStatus() : NotFound("model", name);
     if (if_version != 0 && if_version != found->second->version)
-      return VersionDiffers(name, if_version, found->second->version);
+      return internal::VersionDiffers("model", name, found->second->version, if_version);
     deleted = std::move(found->second);
     Retire(*deleted);
     models_.erase(found);

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// GraphStore: versions that have to be loaded, from their claim to the moment at which they serve, and what a replica
+// takes over from another server.
+#include <memory>
+#include <utility>
+
+#include "engine/store/graph_entry.h"
+#include "engine/store/graph_store.h"
+#include "engine/store/graph_store_state.h"
+
+namespace vicinal {
+using internal::DropUnlisted;
+using internal::GraphEntry;
+using internal::HandleOf;
+using internal::Retire;
+
+void GraphStore::BeginLoad(const std::string& name, StoredGraph stored, MonotonicTime last_use) {
+  {
+    MutexLock lock(&state_->mutex);
+    const auto [entry, is_new] = state_->entries.try_emplace(name);
+    if (!is_new) return;
+    entry->second.stored = std::make_shared<const StoredGraph>(std::move(stored));
+    entry->second.loading = true;
+    entry->second.last_use = last_use;
+  }
+  state_->watchers.Notify(name);
+}
+
+int64_t GraphStore::StoredVersion(const std::string& name) const {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(name);
+  return found != state_->entries.end() && found->second.stored ? found->second.stored->serving.version : 0;
+}
+
+void GraphStore::FinishLoad(const std::string& name, int64_t version,
+                            StatusOr<std::shared_ptr<const PreparedGraph>> graph, std::vector<FeatureSet> feature_sets,
+                            const std::map<std::string, Status>& lost) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock
+  {
+    MutexLock lock(&state_->mutex);
+    GraphEntry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    entry->loading = false;
+    if (graph.ok()) {
+      // A set that was deleted while the copy came back.
+      if (entry->host != nullptr) DropUnlisted(*entry->stored, &feature_sets);
+      host = std::exchange(entry->host, nullptr);
+      entry->stored = nullptr;
+      entry->graph = *std::move(graph);
+      // With those of an earlier load: what was damaged then is not on disk any more.
+      for (const auto& [set_name, error] : lost) entry->lost_features[set_name] = error;
+      entry->graph->TransferReservation(Account::kGraphs);
+      for (FeatureSet& set : feature_sets) {
+        const std::string set_name = set.name;
+        entry->features[set_name] = HandleOf(std::move(set));
+      }
+    } else if (graph.status().code() != StatusCode::kResourceExhausted) {
+      entry->stored = nullptr;
+      host = std::exchange(entry->host, nullptr);
+      entry->load_error = graph.status();
+      if (entry->preparing_version == 0) {
+        entry->error = graph.status();
+        entry->failed_version = version;
+      }
+    }
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
+                                 const Status& error) {
+  MutexLock lock(&state_->mutex);
+  const auto found = state_->entries.find(graph);
+  if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
+  if (error.ok()) {
+    found->second.lost_features.erase(feature_set);
+  } else {
+    found->second.lost_features[feature_set] = error;
+  }
+}
+
+void GraphStore::PostponeLoad(const std::string& name, int64_t version) {
+  {
+    MutexLock lock(&state_->mutex);
+    GraphEntry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    entry->loading = false;
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredGraph other) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock
+  {
+    MutexLock lock(&state_->mutex);
+    GraphEntry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return;
+    host = std::exchange(entry->host, nullptr);
+    entry->stored = std::make_shared<const StoredGraph>(std::move(other));
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets,
+                       std::map<std::string, Status> lost) {
+  const std::string name = graph->parts().name;
+  // What is replaced is freed after the lock.
+  std::shared_ptr<const PreparedGraph> old_graph;
+  std::shared_ptr<HostCopy> old_host;
+  std::map<std::string, FeatureSetHandle> old_features;
+  {
+    MutexLock lock(&state_->mutex);
+    GraphEntry& entry = state_->entries[name];
+    if (entry.version() >= graph->parts().version) return;
+    Retire(entry);
+    entry.stored = nullptr;
+    old_host = std::exchange(entry.host, nullptr);
+    entry.loading = false;
+    entry.error = entry.load_error = OkStatus();
+    old_graph = std::exchange(entry.graph, std::move(graph));
+    old_features = std::exchange(entry.features, {});
+    entry.lost_features = std::move(lost);
+    entry.graph->TransferReservation(Account::kGraphs);
+    for (FeatureSet& set : feature_sets) {
+      const std::string set_name = set.name;
+      entry.features[set_name] = HandleOf(std::move(set));
+    }
+  }
+  state_->watchers.Notify(name);
+}
+
+void GraphStore::AdoptFeatures(int64_t graph_version, FeatureSet set) {
+  const std::string graph = set.graph, name = set.name;
+  FeatureSetHandle handle = HandleOf(std::move(set));  // freed after the lock, as is what it replaces
+  {
+    MutexLock lock(&state_->mutex);
+    const auto found = state_->entries.find(graph);
+    if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
+    FeatureSetHandle& current = found->second.features[name];
+    if (current != nullptr && current->version >= handle->version) return;
+    Retire(current);
+    current.swap(handle);
+  }
+  state_->watchers.Notify(graph);
+}
+
+}  // namespace vicinal
