@@ -45,6 +45,8 @@ ENGINE_LADDER = {
     "plan": PREPARED | {"model"},
     "execute": EXECUTED,
     "tuning": EXECUTED | {"execute"},
+    # What takes several of the above at once: the only one that sees both the request path and the state directory.
+    "coordination": EXECUTED | {"execute", "tuning", "state", "durable"},
 }
 
 # Foreign headers: pattern of the include -> (pattern of the files that may have it, why).
