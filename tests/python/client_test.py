@@ -6,6 +6,7 @@ import io
 import os
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 
@@ -55,6 +56,20 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((answer.served_by.graph, answer.served_by.graph_version), ("cora", self.graph.version))
         self.assertGreater(answer.seconds, 0)
         self.assertFalse(answer.classes.flags.owndata)
+
+    def test_another_thread_may_delete_a_graph_meanwhile(self):
+        class Forgetful(dict):
+            """As if another thread took each entry out as soon as it was looked at."""
+
+            def get(self, key, default=None):
+                return self.pop(key, default)
+
+        self.small_graph("known", replace=True)
+        self.client.upload_graph("plain", [[0, 1], [1, 2]], x=GRAPH["x"][:3], replace=True)
+        session = self.client._session  # pylint: disable=protected-access
+        for name, nodes in (("plain", [0, 2]), ("known", ["ann", "bob"])):
+            with self.subTest(name), mock.patch.object(session, "known", Forgetful(session.known)):
+                self.assertEqual(self.client.classify(name, "gcn", nodes).classes.shape[0], 2)
 
     def test_all_nodes_come_in_pieces(self):
         whole = self.client.classify("cora", "gcn", logits=True)

@@ -46,8 +46,8 @@ class Session:
     def remember(self, graph: Any) -> Known:
         old = self.known.get(graph.name)
         ids = old.ids if old and old.ids is not None and old.ids.digest == graph.ids_digest else None
-        self.known[graph.name] = Known(graph.version, graph.incarnation, graph.ids_digest, ids)
-        return self.known[graph.name]
+        known = self.known[graph.name] = Known(graph.version, graph.incarnation, graph.ids_digest, ids)
+        return known
 
 
 # --- uploads ---
@@ -297,7 +297,8 @@ def _fill_target(session: Session, query: Query, request: Any) -> Operation[Opti
     if query.nodes is not None or query.x_nodes is not None:
         ids = yield from _map_of(session, query)
     if ids is not None:
-        target.ids_digest = session.known[query.graph].digest if query.ids is None else ids.digest
+        known = session.known.get(query.graph)  # another thread may have deleted the graph since
+        target.ids_digest = known.digest if query.ids is None and known is not None else ids.digest
     if query.x is not None:
         rows = None if query.x_nodes is None else _rows(query.x_nodes, ids)
         request.features.CopyFrom(features(query.x).to_input(rows))
@@ -308,8 +309,8 @@ def _check_served(session: Session, query: Query, served: Any, ids: Optional[Ids
     """Row numbers were sent to a graph that may have been replaced since this client looked: it may have ids now."""
     if ids is not None or query.nodes is None or query.ids is False:
         return
-    known = session.known[query.graph]
-    if (known.version, known.incarnation) == (served.graph_version, served.incarnation):
+    known = session.known.get(query.graph)  # None: another thread has deleted the graph
+    if known is not None and (known.version, known.incarnation) == (served.graph_version, served.incarnation):
         return
     known = session.remember((yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=query.graph), query.graph)))
     if known.digest:
