@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Precompiled headers: what most sources of a kind include anyway and nothing that we write, so that they change with the
 # compiler, Debian's packages and proto/ only. They are about speed alone (parsing is half of a build of the tests): sources
-# include what they use all the same, -DVICINAL_PRECOMPILED_HEADERS=OFF builds, and the checks of headers alone never see them.
+# include what they use all the same, and -DVICINAL_PRECOMPILED_HEADERS=OFF builds. The checks of headers alone have sets of
+# their own (cmake/VicinalHeaderChecks.cmake).
 option(VICINAL_PRECOMPILED_HEADERS "Parse common headers once per set of compiler flags" ON)
 
 set(VICINAL_PRECOMPILED_PLAIN
@@ -50,21 +51,31 @@ function(_vicinal_precompiled owner kind is_test)
     list(APPEND headers ${VICINAL_PRECOMPILED_GRPC})
     list(APPEND deps gRPC::grpc++)
   endif()
+  if(is_test)
+    list(APPEND headers ${VICINAL_PRECOMPILED_TEST})
+    list(APPEND deps GTest::gmock)
+  endif()
+  vicinal_precompiled_target(${owner} HEADERS ${headers} DEPS ${deps})
+  if(is_test)
+    _vicinal_test_options(${owner})
+    # Tests are programs, whose code is compiled for another place in memory than a library's.
+    set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${owner} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
+  else()
+    _vicinal_fuzz_options(${owner})
+  endif()
+endfunction()
+
+# vicinal_precompiled_target(OWNER HEADERS ... DEPS ...): a target that others take precompiled headers from.
+function(vicinal_precompiled_target owner)
+  cmake_parse_arguments(ARG "" "" "HEADERS;DEPS" ${ARGN})
   # A target with headers needs a source.
   set(source "${CMAKE_BINARY_DIR}/precompiled/${owner}.cc")
   file(CONFIGURE OUTPUT "${source}" CONTENT "")
   add_library(${owner} OBJECT EXCLUDE_FROM_ALL "${source}")
   _vicinal_options(${owner})
-  if(is_test)
-    list(APPEND headers ${VICINAL_PRECOMPILED_TEST})
-    list(APPEND deps GTest::gmock)
-    _vicinal_test_options(${owner})
-    # Tests are programs, whose code is compiled for another place in memory than a library's.
-    set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-    target_compile_options(${owner} PRIVATE ${CMAKE_CXX_COMPILE_OPTIONS_PIE})
-  endif()
-  target_link_libraries(${owner} PRIVATE ${deps})
-  target_precompile_headers(${owner} PRIVATE ${headers})
+  target_link_libraries(${owner} PRIVATE ${ARG_DEPS})
+  target_precompile_headers(${owner} PRIVATE ${ARG_HEADERS})
   # Compared by the headers it read, never by preprocessed source: where an earlier build left precompiled headers, ccache's
   # preprocessor names those in place of the headers, and changed headers would look the same. So no _vicinal_cacheable either.
   vicinal_cache_by_includes(${owner})

@@ -2,6 +2,7 @@
 # The helpers that every folder's CMakeLists.txt uses: vicinal_library, vicinal_executable. Tests: VicinalTests.cmake.
 # They carry the compile options (warnings as errors, sanitizers), so that no folder sets flags of its own.
 include(VicinalPrecompiled)
+include(VicinalHeaderChecks)
 
 set(VICINAL_WARNINGS -Wall -Wextra -Wnon-virtual-dtor -Wno-sign-compare -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -27,6 +28,13 @@ function(_vicinal_options target)
   endif()
 endfunction()
 
+# The counters that lead libFuzzer, in libraries alone: they would take more than a third of the time that tests take to compile.
+function(_vicinal_fuzz_options target)
+  if(VICINAL_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
+endfunction()
+
 # The kind of precompiled headers (cmake/VicinalPrecompiled.cmake) is plain unless PRECOMPILED says messages, grpc or none.
 function(_vicinal_precompile_as target kind)
   if(NOT kind)
@@ -37,10 +45,11 @@ function(_vicinal_precompile_as target kind)
   endif()
 endfunction()
 
-# vicinal_library(NAME [OBJECT|SHARED|STATIC] SOURCES ... HEADERS ... DEPS ... [PRECOMPILED kind])
+# vicinal_library(NAME [OBJECT|SHARED|STATIC] SOURCES ... HEADERS ... DEPS ... [PRECOMPILED kind] [NO_FUZZ])
 # A folder's library. HEADERS are the folder's public headers: each is also compiled alone (target vicinal_headers).
+# NO_FUZZ: no input that is parsed gets this far, so that libFuzzer need not see its branches.
 function(vicinal_library name)
-  cmake_parse_arguments(ARG "OBJECT;SHARED;STATIC" "PRECOMPILED" "SOURCES;HEADERS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "OBJECT;SHARED;STATIC;NO_FUZZ" "PRECOMPILED" "SOURCES;HEADERS;DEPS" ${ARGN})
   set(kind STATIC)
   if(ARG_OBJECT)
     set(kind OBJECT)
@@ -54,36 +63,13 @@ function(vicinal_library name)
   else()
     add_library(${name} ${kind} ${ARG_SOURCES})
     _vicinal_options(${name})
+    if(NOT ARG_NO_FUZZ)
+      _vicinal_fuzz_options(${name})
+    endif()
     target_link_libraries(${name} PUBLIC ${ARG_DEPS})
     _vicinal_precompile_as(${name} "${ARG_PRECOMPILED}")
   endif()
   _vicinal_header_checks(${name} "${ARG_HEADERS}")
-endfunction()
-
-# Compiles each header of a library alone: a header must include what it uses.
-function(_vicinal_header_checks name headers)
-  if(NOT VICINAL_BUILD_TESTS OR NOT headers)
-    return()
-  endif()
-  set(sources "")
-  foreach(header IN LISTS headers)
-    file(RELATIVE_PATH relative "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/${header}")
-    string(MAKE_C_IDENTIFIER "${relative}" id)
-    set(source "${CMAKE_BINARY_DIR}/header_checks/${id}.cc")
-    file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${relative}\"\n#include \"${relative}\"\n")
-    list(APPEND sources "${source}")
-  endforeach()
-  add_library(${name}_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  set_target_properties(${name}_headers PROPERTIES UNITY_BUILD OFF)
-  _vicinal_options(${name}_headers)
-  target_compile_options(${name}_headers PRIVATE -fsyntax-only)
-  # A check costs little more than the preprocessor, which ccache would run first.
-  vicinal_cache_by_includes(${name}_headers)
-  target_link_libraries(${name}_headers PRIVATE ${name})
-  if(NOT TARGET vicinal_headers)
-    add_custom_target(vicinal_headers)
-  endif()
-  add_dependencies(vicinal_headers ${name}_headers)
 endfunction()
 
 # vicinal_executable(NAME SOURCES ... DEPS ...)
