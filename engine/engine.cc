@@ -143,6 +143,8 @@ class EngineImpl final : public Engine {
                           if (durable_ != nullptr) durable_->ModelPublished(model, std::move(document));
                         },
                         state() != nullptr}) {
+    keeper_.Start(&executor_);
+    answers_ahead_.Start(&executor_);
     AddEvictors();
     if (state() != nullptr) {
       OpenDurable();
@@ -154,12 +156,11 @@ class EngineImpl final : public Engine {
     resource_calls_ = std::make_unique<ResourceCalls>(ResourceCalls::Parts{
         &graphs_, &models_, &graph_uploads_, &model_uploads_, &tuner_, &tiers_, &changes_, &descriptions_,
         durable_.get(), options.state_read_only ? &state()->directory() : nullptr});
-    keeper_.Start(&executor_);
-    answers_ahead_.Start(&executor_);
     tuning_.Start(&executor_);
   }
   ~EngineImpl() override {
-    if (loader() != nullptr) loader()->Stop();  // what waits there would go to the executor
+    if (loader() != nullptr) loader()->Stop();           // what waits there would go to the executor
+    if (durable_ != nullptr) durable_->StopFollowing();  // it waits for passes of the executor
     tuning_.Stop();
   }
 
@@ -362,12 +363,30 @@ void EngineImpl::OpenDurable() {
       durable::LayoutKeeper::Parts{&state()->directory(), opened_.registry.get(), &device_, KindOf(device_), &budget_,
                                    options_.logger, options_.state_read_only});
   durable_ = std::make_unique<durable::DurableStore>(durable::DurableStore::Parts{
-      &state()->directory(), &graphs_, &models_, &device_, &budget_, options_.logger,
-      [this] { changes_.GraphsChanged(); }, std::chrono::seconds(60), options_.clock, tuning_keeper_.get(),
-      options_.stats, kLoaders, options_.max_queue, options_.state_read_only, options_.follow_period,
-      options_.state_retry_period, layout_keeper_.get(),
+      &state()->directory(),
+      &graphs_,
+      &models_,
+      &device_,
+      &budget_,
+      options_.logger,
+      [this] { changes_.GraphsChanged(); },
+      std::chrono::seconds(60),
+      options_.clock,
+      tuning_keeper_.get(),
+      options_.stats,
+      kLoaders,
+      options_.max_queue,
+      options_.state_read_only,
+      options_.follow_period,
+      options_.state_retry_period,
+      layout_keeper_.get(),
       [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
-             bool waited_for) { changes_.BeforeLoaded(graph, feature_sets, waited_for); }});
+             bool waited_for) { changes_.BeforeLoaded(graph, feature_sets, waited_for); },
+      [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+             const StopCheck& stop) { changes_.BeforeFollowingGraph(graph, feature_sets, stop); },
+      [this](const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) {
+        changes_.BeforeModel(name, model, stop);
+      }});
 }
 
 durable::GraphLoader::Parts EngineImpl::LoaderParts() {

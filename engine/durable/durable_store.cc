@@ -31,7 +31,7 @@ DurableStore::~DurableStore() {
     changed_.NotifyAll();
   }
   loader_.Stop();
-  writer_.join();
+  if (writer_.joinable()) writer_.join();
   if (parts_.read_only) return;
   WriteRecent();
   KeepDefaults();

@@ -26,6 +26,7 @@
 #include "engine/base/log.h"
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
+#include "engine/base/work_limits.h"
 #include "engine/device/device.h"
 #include "engine/device/host_threads.h"
 #include "engine/durable/graph_codec.h"
@@ -70,7 +71,17 @@ class DurableStore {
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
                        bool waited_for)>
         before_serving = {};
+    // A read replica: the writer's version of a graph with these feature sets, of feature sets of a graph that serves,
+    // or of a model is in memory and about to serve in place of an earlier one. `stop`: it need not wait any longer.
+    // Not called after StopFollowing. May be empty.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
+                       const StopCheck& stop)>
+        before_following_graph = {};
+    std::function<void(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop)>
+        before_following_model = {};
   };
+  // That one step of Follow waits, in all, for what is made before versions serve.
+  static constexpr std::chrono::seconds kLongestWait{10};
   explicit DurableStore(Parts parts);
   // Ends what is being written, which then stays what a crash would leave, and waits for the threads.
   ~DurableStore();
@@ -129,6 +140,8 @@ class DurableStore {
   // A read replica: takes over what the writer has published or removed since. Each new version is loaded first and
   // then takes the place of the former one in one step. What cannot be loaded now is tried again the next time.
   void Follow();
+  // Ends the thread that follows, if there is one.
+  void StopFollowing();
   // Not OK once the directory is another one: it was restored from a copy, and versions mean something else.
   Status health() const;
 
@@ -164,6 +177,9 @@ class DurableStore {
                    ThreadPool* pool);
   void FollowFeatures(const GraphStatus& status, const std::map<std::string, state::VersionId>& sets, ThreadPool* pool);
   void FollowModel(const state::VersionId& latest);
+  // Not OK: what is made before versions serve has had its time in this step, or the server stops.
+  Status MayWait() const;
+  GraphLoader::BeforeAdopted BeforeFollowing() const;
   void CannotFollow(const state::VersionId& id, const Status& error);
   // Keeps the order of use for the next start.
   void WriteRecent();
@@ -173,7 +189,8 @@ class DurableStore {
   void RemoveReplaced(std::chrono::seconds age);
   // The latest of these versions of one model, which rise, that is not damaged.
   void LoadLatestModel(const std::vector<state::Manifest>& versions);
-  Status LoadModel(const state::Manifest& manifest);
+  // `before` is called with the model before it serves.
+  Status LoadModel(const state::Manifest& manifest, const std::function<void(const StoredModel& model)>& before = {});
   // Logs `error`; what is damaged is moved aside. Returns what requests are told.
   Status CannotLoad(const state::VersionId& id, const Status& error);
   // Requests for graphs and models that were lost, and of which nothing is `published`, get DATA_LOSS.
@@ -227,6 +244,7 @@ class DurableStore {
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
   std::map<state::VersionId, MonotonicTime> replaced_ VICINAL_GUARDED_BY(mutex_);  // published ones: since when
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
+  MonotonicTime follow_until_{};                   // used by Follow only: when nothing is waited for any more
   std::vector<state::LostVersion> followed_lost_;  // used by Follow only: what it told last
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A read replica: what another server writes serves here, too.
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -77,6 +78,30 @@ void DurableStore::FollowLoop() {
   }
 }
 
+void DurableStore::StopFollowing() {
+  if (!parts_.read_only) return;
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (writer_.joinable()) writer_.join();
+}
+
+Status DurableStore::MayWait() const {
+  if (stopping()) return Unavailable("DRAINING", "the server is stopping", std::chrono::seconds(1));
+  if (parts_.clock->Now() < follow_until_) return OkStatus();
+  return DeadlineExceeded("ANSWERS_LATE", absl::StrCat("versions of the writer serve after at most ",
+                                                       kLongestWait.count(), " s, in all, of computing ahead"));
+}
+
+GraphLoader::BeforeAdopted DurableStore::BeforeFollowing() const {
+  return [this](const auto& graph, const auto& feature_sets) {
+    if (!parts_.before_following_graph) return;
+    parts_.before_following_graph(graph, feature_sets, [this] { return MayWait(); });
+  };
+}
+
 Status DurableStore::health() const {
   MutexLock lock(&mutex_);
   return health_;
@@ -108,11 +133,13 @@ void DurableStore::Follow() {
     std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
   }
   for (const VersionId& id : published) NotePublished(id);
+  if (parts_.tuning != nullptr) parts_.tuning->DetachAllBut(published);
   if (follow_context_ == nullptr) {
     follow_context_ = parts_.device->CreateContext();
     follow_threads_.emplace(*follow_context_);
   }
   ThreadPool* const pool = follow_threads_->pool();
+  follow_until_ = parts_.clock->Now() + kLongestWait;
   Latest latest = LatestOf(published);
   bool deleted = false;
   for (const auto& [name, id] : latest.models) FollowModel(id);
@@ -159,7 +186,12 @@ void DurableStore::FollowModel(const VersionId& latest) {
   const StatusOr<ModelHandle> current = parts_.models->Find(latest.name, 0);
   if (current.ok() && (*current)->version >= latest.version) return;
   const StatusOr<Manifest> manifest = parts_.directory->GetManifest(latest);
-  const Status loaded = manifest.ok() ? LoadModel(*manifest) : manifest.status();
+  const auto before = [this](const StoredModel& model) {
+    if (parts_.before_following_model) {
+      parts_.before_following_model(model.name, model.model, [this] { return MayWait(); });
+    }
+  };
+  const Status loaded = manifest.ok() ? LoadModel(*manifest, before) : manifest.status();
   if (!loaded.ok()) return CannotFollow(latest, loaded);
   parts_.on_load();
 }
@@ -174,7 +206,7 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::stri
   if (failed || (status.ok() && status->graph != nullptr)) {
     if (version == latest.version) return FollowFeatures(*status, sets, pool);
     if (version < latest.version) {
-      const Status adopted = loader_.Adopt(latest, pool);
+      const Status adopted = loader_.Adopt(latest, pool, BeforeFollowing());
       if (!adopted.ok()) CannotFollow(latest, adopted);
     }
     return;
@@ -208,7 +240,7 @@ void DurableStore::FollowFeatures(const GraphStatus& status, const std::map<std:
     if (known) continue;
     const StatusOr<Manifest> manifest = parts_.directory->GetManifest(latest);
     const Status adopted =
-        manifest.ok() ? loader_.AdoptFeatures(*manifest, status.graph->num_nodes(), pool) : manifest.status();
+        manifest.ok() ? loader_.AdoptFeatures(*manifest, status.graph, pool, BeforeFollowing()) : manifest.status();
     if (!adopted.ok()) CannotFollow(latest, adopted);
   }
 }

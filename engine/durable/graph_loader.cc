@@ -273,20 +273,24 @@ Status GraphLoader::Explained(const VersionId& id, const Status& error) const {
   return state::Damaged(state::Describe(id), "its files are missing");
 }
 
-Status GraphLoader::Adopt(const VersionId& graph, ThreadPool* pool) {
-  VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(graph, /*evict=*/true, pool));
+Status GraphLoader::Adopt(const VersionId& id, ThreadPool* pool, const BeforeAdopted& before) {
+  VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(id, /*evict=*/true, pool));
+  before(loaded.graph, loaded.feature_sets);  // may take long: requests that wait for other graphs go on
   const MutexLock serving(&serving_mutex_);
   parts_.graphs->Adopt(std::move(loaded.graph), std::move(loaded.feature_sets), std::move(loaded.lost));
   parts_.on_load();
   return OkStatus();
 }
 
-Status GraphLoader::AdoptFeatures(const Manifest& manifest, int64_t num_nodes, ThreadPool* pool) {
-  VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, FeatureBytesBound(manifest, num_nodes, *parts_.device));
+Status GraphLoader::AdoptFeatures(const Manifest& manifest, const std::shared_ptr<const PreparedGraph>& graph,
+                                  ThreadPool* pool, const BeforeAdopted& before) {
+  VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, FeatureBytesBound(manifest, graph->num_nodes(), *parts_.device));
   VICINAL_ASSIGN_OR_RETURN(
       Reservation memory,
       parts_.budget->Reserve(Account::kPreparing, bytes, absl::StrCat("feature set '", manifest.id.name, "'")));
-  VICINAL_ASSIGN_OR_RETURN(FeatureSet set, ReadSet(manifest, num_nodes, &memory, pool));
+  VICINAL_ASSIGN_OR_RETURN(FeatureSet set, ReadSet(manifest, graph->num_nodes(), &memory, pool));
+  memory.Release();
+  before(graph, {set});
   parts_.graphs->AdoptFeatures(manifest.id.graph_version, std::move(set));
   parts_.on_load();
   return OkStatus();

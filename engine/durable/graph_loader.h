@@ -80,9 +80,13 @@ class GraphLoader {
   // The same, and waits. CANCELLED, DEADLINE_EXCEEDED: the load goes on.
   Status LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock);
 
+  // Called before versions serve in place of earlier ones: the graph, and which of its feature sets.
+  using BeforeAdopted = std::function<void(const std::shared_ptr<const PreparedGraph>& graph,
+                                           const std::vector<FeatureSet>& feature_sets)>;
   // Loads what another server has published and puts it in place of earlier versions, on the calling thread.
-  Status Adopt(const state::VersionId& graph, ThreadPool* pool);
-  Status AdoptFeatures(const state::Manifest& manifest, int64_t num_nodes, ThreadPool* pool);
+  Status Adopt(const state::VersionId& id, ThreadPool* pool, const BeforeAdopted& before);
+  Status AdoptFeatures(const state::Manifest& manifest, const std::shared_ptr<const PreparedGraph>& graph,
+                       ThreadPool* pool, const BeforeAdopted& before);
 
   // Answers those who wait with UNAVAILABLE (DRAINING), and ends the threads once the loads that run have ended.
   void Stop();

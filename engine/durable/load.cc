@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The start: what is on disk comes back.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -119,13 +120,14 @@ void DurableStore::LoadLatestModel(const std::vector<Manifest>& versions) {
   }
 }
 
-Status DurableStore::LoadModel(const Manifest& manifest) {
+Status DurableStore::LoadModel(const Manifest& manifest, const std::function<void(const StoredModel& model)>& before) {
   VICINAL_ASSIGN_OR_RETURN(const int64_t bound, ModelBytesBound(*parts_.directory, manifest));
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bound,
                                                                       absl::StrCat("model '", manifest.id.name, "'")));
   VICINAL_ASSIGN_OR_RETURN(StoredModel model, ReadModel(*parts_.directory, manifest));
   memory.Shrink(model.model->size_bytes);
   model.memory = std::make_shared<Reservation>(std::move(memory));
+  if (before) before(model);
   parts_.models->Adopt(std::move(model));
   parts_.logger->Log(LogLevel::kInfo, "model loaded",
                      {{"model", manifest.id.name}, {"version", absl::StrCat(manifest.id.version)}});

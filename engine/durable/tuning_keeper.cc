@@ -123,6 +123,24 @@ void TuningKeeper::Detach(const std::string& graph, int64_t version) {
   seen_.erase({graph, version});
 }
 
+void TuningKeeper::DetachAllBut(const std::set<state::VersionId>& published) {
+  const auto is_gone = [&](const Version& version) {
+    return !published.contains({state::Store::kGraphs, version.first, version.second, "", 0});
+  };
+  MutexLock lock(&mutex_);
+  std::erase_if(attached_, is_gone);
+  std::erase_if(kept_defaults_, [&](const auto& kept) { return is_gone(kept.first); });
+  std::erase_if(seen_, [&](const auto& seen) { return is_gone(seen.first); });
+}
+
+size_t TuningKeeper::versions() const {
+  MutexLock lock(&mutex_);
+  std::set<Version> known = attached_;
+  for (const auto& [version, defaults] : kept_defaults_) known.insert(version);
+  for (const auto& [version, document] : seen_) known.insert(version);
+  return known.size();
+}
+
 bool TuningKeeper::Refresh(const PreparedGraph& graph) {
   const state::VersionId id = IdOf(graph);
   const StatusOr<std::string> text = parts_.directory->GetDocument(id, TuningDocumentName(parts_.device));

@@ -9,6 +9,7 @@
 #ifndef VICINAL_ENGINE_DURABLE_TUNING_KEEPER_H_
 #define VICINAL_ENGINE_DURABLE_TUNING_KEEPER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -52,6 +53,10 @@ class TuningKeeper {
   Status Attach(const PreparedGraph& graph);
   // Ends that: the version was removed, or its publication failed.
   void Detach(const std::string& graph, int64_t version);
+  // A read replica: the same for all versions that are not among these.
+  void DetachAllBut(const std::set<state::VersionId>& published);
+  // Versions that something is remembered of.
+  size_t versions() const;
 
   // Before a graph from disk serves: puts the kept decisions into its table, and attaches it. Never fails: what is
   // damaged, or means something else in this build, is logged and measured again; the default serves meanwhile, under
@@ -92,7 +97,7 @@ class TuningKeeper {
 
   const Parts parts_;
   // Held while a document is written and its decisions are applied: their order is the same on disk and in memory.
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::set<Version> attached_ VICINAL_GUARDED_BY(mutex_);
   std::map<Version, std::vector<DefaultWork>> kept_defaults_ VICINAL_GUARDED_BY(mutex_);  // as in the document
   std::map<Version, std::string> seen_ VICINAL_GUARDED_BY(mutex_);  // documents that Refresh has read

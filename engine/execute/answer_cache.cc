@@ -174,15 +174,14 @@ int64_t AnswerCache::Evict(int64_t bytes) {
   return DropLeastUsed(bytes, &dropped);
 }
 
-std::vector<AnswerKey> AnswerCache::InUse(MonotonicTime since) const {
-  std::vector<AnswerKey> keys;
+std::vector<AnswerUse> AnswerCache::InUse(MonotonicTime since) const {
+  std::vector<AnswerUse> uses;
   MutexLock lock(&mutex_);
   for (const Entry& entry : entries_) {
-    if (entry.answers->last_hit.load(std::memory_order_relaxed) >= since && options_.is_current(entry.key)) {
-      keys.push_back(entry.key);
-    }
+    const MonotonicTime last_hit = entry.answers->last_hit.load(std::memory_order_relaxed);
+    if (last_hit >= since && options_.is_current(entry.key)) uses.push_back({entry.key, last_hit});
   }
-  return keys;
+  return uses;
 }
 
 int64_t AnswerCache::count() const {

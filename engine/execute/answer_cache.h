@@ -52,6 +52,12 @@ struct AnswerKey {
   }
 };
 
+// When answers of the key, or those that they replaced, were last asked for.
+struct AnswerUse {
+  AnswerKey key;
+  MonotonicTime last_hit{};
+};
+
 // Immutable but for the tuning revision and the time. Thread-safe.
 struct KeptAnswers {
   std::vector<float> values;  // [rows, width], by the client's ids
@@ -60,7 +66,7 @@ struct KeptAnswers {
   int64_t numerics_revision = 0;
   // Of the graph's tuning table, when it was last seen that a plan has this numerics revision.
   mutable std::atomic<int64_t> tuning_revision{0};
-  // When a request was last answered from them; the smallest time: none ever was.
+  // When a request was last answered from them, or from those that they replaced; the smallest time: none ever was.
   mutable std::atomic<MonotonicTime> last_hit{MonotonicTime::min()};
 
   int64_t size_bytes() const { return static_cast<int64_t>(values.size() * sizeof(float)); }
@@ -114,8 +120,8 @@ class AnswerCache {
   void PurgeStale();
   // Drops least recently used answers until `bytes` are freed. Returns the bytes freed.
   int64_t Evict(int64_t bytes);
-  // Keys whose answers serve and were hit at `since` or later, most recently used first.
-  std::vector<AnswerKey> InUse(MonotonicTime since) const;
+  // Answers that serve and were hit at `since` or later, most recently used first.
+  std::vector<AnswerUse> InUse(MonotonicTime since) const;
 
   int64_t count() const;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/answers_ahead.h"
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <utility>
@@ -20,6 +21,28 @@ Status Late() {
                                                        " s, for which a publication waits at most"));
 }
 
+AnswerKey NamesOf(const AnswerKey& key) {
+  AnswerKey names = key;
+  names.incarnation.clear();
+  names.graph.version = 0;
+  names.model.version = 0;
+  names.feature_set_version = 0;
+  return names;
+}
+
+bool Contains(const std::vector<AnswerUse>& uses, const AnswerKey& names) {
+  return std::any_of(uses.begin(), uses.end(), [&](const AnswerUse& use) { return NamesOf(use.key) == names; });
+}
+
+// Null: it is not among the sets.
+std::shared_ptr<const FeatureMatrix> FindSet(const std::vector<AnswersAhead::NamedFeatures>& sets,
+                                             const std::string& feature_set) {
+  for (const AnswersAhead::NamedFeatures& set : sets) {
+    if (set.feature_set == feature_set) return set.features;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // One pass over all nodes. The thread that waits for it may leave: then the executor's drops it.
@@ -27,6 +50,7 @@ struct AnswersAhead::Pass {
   QueuedRequest request;
   std::shared_ptr<Plan> plan;
   std::vector<AnswerKey> spared;
+  MonotonicTime last_hit{};  // of what they replace
   MonotonicTime due{};
   std::atomic<bool> given_up{false};
 
@@ -46,24 +70,26 @@ struct AnswersAhead::Pass {
 };
 
 template <class IsReplaced>
-std::vector<AnswerKey> AnswersAhead::Replaced(const IsReplaced& is_replaced) const {
-  std::vector<AnswerKey> replaced;
-  for (AnswerKey& key : parts_.cache->InUse(parts_.clock->Now() - kInUse)) {
-    if (replaced.size() < kMost && is_replaced(key)) replaced.push_back(std::move(key));
+std::vector<AnswerUse> AnswersAhead::Replaced(const IsReplaced& is_replaced) const {
+  std::vector<AnswerUse> replaced;
+  for (AnswerUse& use : parts_.cache->InUse(parts_.clock->Now() - kInUse)) {
+    if (replaced.size() < kMost && is_replaced(use.key)) replaced.push_back(std::move(use));
   }
   return replaced;
 }
 
-std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerKey& replaced,
+std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerUse& use,
                                                           std::shared_ptr<const PreparedGraph> graph,
                                                           std::shared_ptr<const FeatureMatrix> features,
                                                           std::shared_ptr<const Model> model) {
+  const AnswerKey& replaced = use.key;
   const NamedOutput* const output = model->FindOutput(replaced.output);
   if (output == nullptr || model->graph_level || model->feature_count != features->cols() ||
       !CheckEdges(*model, replaced.model.name, *graph).ok()) {
     return nullptr;
   }
   auto pass = std::make_shared<Pass>();
+  pass->last_hit = use.last_hit;
   QueuedRequest& request = pass->request;
   request.key.graph.name = replaced.graph.name;
   request.key.model.name = replaced.model.name;
@@ -80,37 +106,70 @@ std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerKey& repla
   return pass;
 }
 
-void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                               const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) {
-  if (features == nullptr) return;
-  const std::vector<AnswerKey> replaced = Replaced(
-      [&](const AnswerKey& key) { return key.graph.name == graph->parts().name && key.feature_set == feature_set; });
-  std::vector<std::shared_ptr<Pass>> passes;
-  for (const AnswerKey& key : replaced) {
-    const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, key.model.version);
-    if (model.ok()) passes.push_back(PassFor(key, graph, features, (*model)->model));
+void AnswersAhead::Remember(const std::vector<AnswerUse>& replaced) {
+  MutexLock lock(&mutex_);
+  for (auto use = replaced.rbegin(); use != replaced.rend(); ++use) {
+    AnswerKey names = NamesOf(use->key);
+    std::erase_if(remembered_, [&](const AnswerUse& known) { return known.key == names; });
+    remembered_.push_front({std::move(names), use->last_hit});
   }
-  Make(passes, replaced, stop);
+  if (remembered_.size() > kMostRemembered) remembered_.resize(kMostRemembered);
+}
+
+std::vector<AnswerUse> AnswersAhead::Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets) {
+  const MonotonicTime since = parts_.clock->Now() - kInUse;
+  std::vector<AnswerUse> known;
+  MutexLock lock(&mutex_);
+  std::erase_if(remembered_, [since](const AnswerUse& use) { return use.last_hit < since; });
+  for (const AnswerUse& use : remembered_) {
+    if (use.key.graph.name == graph && FindSet(sets, use.key.feature_set) != nullptr) known.push_back(use);
+  }
+  return known;
+}
+
+void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
+                               const std::vector<NamedFeatures>& sets, const StopCheck& stop) {
+  const std::string& name = graph->parts().name;
+  std::vector<AnswerUse> wanted = Replaced(
+      [&](const AnswerKey& key) { return key.graph.name == name && FindSet(sets, key.feature_set) != nullptr; });
+  std::vector<AnswerUse> spared = wanted;
+  for (AnswerUse& use : Remembered(name, sets)) {
+    if (wanted.size() == kMost || Contains(wanted, use.key)) continue;
+    // The answers that these replaced are gone: nothing tells which others were used less.
+    spared = parts_.cache->InUse(parts_.clock->Now() - kInUse);
+    wanted.push_back(std::move(use));
+  }
+  if (!parts_.graphs->IsServing(*graph)) {
+    Remember(Replaced(
+        [&](const AnswerKey& key) { return key.graph.name == name && FindSet(sets, key.feature_set) == nullptr; }));
+  }
+  std::vector<std::shared_ptr<Pass>> passes;
+  for (const AnswerUse& use : wanted) {
+    const StatusOr<ModelHandle> model = parts_.models->Find(use.key.model.name, 0);
+    if (model.ok()) passes.push_back(PassFor(use, graph, FindSet(sets, use.key.feature_set), (*model)->model));
+  }
+  Make(passes, spared, stop);
 }
 
 void AnswersAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
                                const StopCheck& stop) {
-  const std::vector<AnswerKey> replaced = Replaced([&](const AnswerKey& key) { return key.model.name == name; });
+  const std::vector<AnswerUse> replaced = Replaced([&](const AnswerKey& key) { return key.model.name == name; });
   std::vector<std::shared_ptr<Pass>> passes;
-  for (const AnswerKey& key : replaced) {
+  for (const AnswerUse& use : replaced) {
+    const AnswerKey& key = use.key;
     const StatusOr<GraphHandle> handle =
         parts_.graphs->Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version);
-    if (handle.ok()) passes.push_back(PassFor(key, handle->graph, handle->features->matrix, model));
+    if (handle.ok()) passes.push_back(PassFor(use, handle->graph, handle->features->matrix, model));
   }
   Make(passes, replaced, stop);
 }
 
-void AnswersAhead::Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerKey>& replaced,
+void AnswersAhead::Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerUse>& spared,
                         const StopCheck& stop) {
   const MonotonicTime begin = parts_.clock->Now();
   for (const std::shared_ptr<Pass>& pass : passes) {
     if (pass == nullptr) continue;
-    pass->spared = replaced;
+    for (const AnswerUse& use : spared) pass->spared.push_back(use.key);
     const MonotonicTime started = parts_.clock->Now();
     const Status kept = OrOutOfMemory([&] { return Keep(pass, begin + kLongest, stop); });
     Report(*pass, kept, SecondsBetween(started, parts_.clock->Now()));
@@ -134,8 +193,10 @@ Status AnswersAhead::Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until
   names.output = request.key.options.output;
   names.precision = request.key.options.precision;
   names.product_precision = request.key.options.product_precision;
-  parts_.cache->InsertAhead(std::move(names), {request.graph, request.features, request.model},
-                            KeptAnswersOf(std::move(pass->rows)), std::move(pass->memory));
+  const std::shared_ptr<const KeptAnswers> answers = KeptAnswersOf(std::move(pass->rows));
+  answers->last_hit.store(pass->last_hit, std::memory_order_relaxed);
+  parts_.cache->InsertAhead(std::move(names), {request.graph, request.features, request.model}, answers,
+                            std::move(pass->memory));
   return OkStatus();
 }
 

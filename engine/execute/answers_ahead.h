@@ -6,17 +6,22 @@
 // What is replaced serves meanwhile, with its answers. Passes give way to requests for kPatience and then take their
 // turn, as those of AnswerKeeper do. Nothing fails because of them: what could not be computed in time, or has no room
 // in the memory of kept answers beside those in use, is left to AnswerKeeper.
+//
+// Feature sets go with their graph, and those that are not published together with its successor come later: what was
+// in use of them is remembered for kInUse.
 #ifndef VICINAL_ENGINE_EXECUTE_ANSWERS_AHEAD_H_
 #define VICINAL_ENGINE_EXECUTE_ANSWERS_AHEAD_H_
 
 #include <chrono>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/base/work_limits.h"
 #include "engine/execute/answer_cache.h"
@@ -32,6 +37,7 @@ namespace vicinal {
 class AnswersAhead {
  public:
   static constexpr size_t kMost = 8;                   // passes for one publication
+  static constexpr size_t kMostRemembered = 64;        // answers of feature sets that are yet to come
   static constexpr std::chrono::minutes kInUse{10};    // since a hit
   static constexpr std::chrono::seconds kPatience{1};  // of a pass, with requests that leave no idle time
   static constexpr std::chrono::seconds kLongest{10};  // that a publication waits for all its passes
@@ -50,23 +56,32 @@ class AnswersAhead {
   // Before the first call.
   void Start(Executor* executor) { executor_ = executor; }
 
-  // `features` will be published as `feature_set` of `graph`, perhaps together with it; null: nothing can be computed.
-  void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                   const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop);
+  struct NamedFeatures {
+    std::string feature_set;
+    std::shared_ptr<const FeatureMatrix> features;
+  };
+  // `graph` will be published together with `sets`; or these will be, of a graph that serves.
+  void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<NamedFeatures>& sets,
+                   const StopCheck& stop);
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop);
 
  private:
   struct Pass;
 
-  // Keys in use of which `is_replaced` is true, most recently used first, at most kMost.
+  // What is in use and of which `is_replaced` is true of the key, most recently used first, at most kMost.
   template <class IsReplaced>
-  std::vector<AnswerKey> Replaced(const IsReplaced& is_replaced) const;
-  // The pass whose answers take the place of those of `replaced`; null: they have no successors.
-  static std::shared_ptr<Pass> PassFor(const AnswerKey& replaced, std::shared_ptr<const PreparedGraph> graph,
+  std::vector<AnswerUse> Replaced(const IsReplaced& is_replaced) const;
+  // Remembers these answers of feature sets that do not come together with their graph.
+  void Remember(const std::vector<AnswerUse>& replaced);
+  // What is remembered of these sets of the graph; keys have no version numbers.
+  std::vector<AnswerUse> Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets);
+  // The pass whose answers take the place of `replaced`; null: they have no successors.
+  static std::shared_ptr<Pass> PassFor(const AnswerUse& replaced, std::shared_ptr<const PreparedGraph> graph,
                                        std::shared_ptr<const FeatureMatrix> features,
                                        std::shared_ptr<const Model> model);
-  void Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerKey>& replaced,
+  // Answers of `spared` make no room for those of the passes.
+  void Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerUse>& spared,
             const StopCheck& stop);
   // Runs the pass and keeps its rows.
   Status Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until, const StopCheck& stop);
@@ -77,6 +92,9 @@ class AnswersAhead {
 
   const Parts parts_;
   Executor* executor_ = nullptr;
+
+  Mutex mutex_;
+  std::deque<AnswerUse> remembered_ VICINAL_GUARDED_BY(mutex_);  // without version numbers, the latest first
 };
 
 }  // namespace vicinal

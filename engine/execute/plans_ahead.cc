@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/execute/resolve.h"
 
@@ -75,8 +76,8 @@ std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const 
 }
 
 void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                             const std::shared_ptr<const FeatureMatrix>& features) const {
-  if (features != nullptr) Make(WantedFor(graph, *features));
+                             const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const {
+  if (features != nullptr) Make(WantedFor(graph, *features), stop);
 }
 
 void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
@@ -84,11 +85,15 @@ void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
   if (features == nullptr) return;
   const MonotonicTime begin = parts_.clock->Now();
   const Nanoseconds left = waited_for ? Nanoseconds(kWhileWaitedFor) : kAtStart - Nanoseconds(start_nanoseconds_);
-  Make(WantedFor(graph, *features), begin + left);
+  Make(WantedFor(graph, *features), [&]() -> Status {
+    if (parts_.clock->Now() < begin + left) return OkStatus();
+    return DeadlineExceeded("PLANS_LATE", "the graph serves before further plans are made");
+  });
   if (!waited_for) start_nanoseconds_ += Nanoseconds(parts_.clock->Now() - begin).count();
 }
 
-void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const {
+void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
+                             const StopCheck& stop) const {
   Wanted wanted;
   for (const PlanCache::Built& used : parts_.plans->InUse()) {
     if (used.model_name != name) continue;
@@ -105,7 +110,7 @@ void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<cons
     request.model = model;
     wanted.AddPlain(std::move(request), name);
   }
-  Make(wanted.all());
+  Make(wanted.all(), stop);
 }
 
 void PlansAhead::AfterTuning() const {
@@ -114,9 +119,9 @@ void PlansAhead::AfterTuning() const {
   parts_.plans->PurgeStale();
 }
 
-void PlansAhead::Make(const std::vector<PlanCache::Built>& wanted, std::optional<MonotonicTime> until) const {
+void PlansAhead::Make(const std::vector<PlanCache::Built>& wanted, const StopCheck& stop) const {
   for (const PlanCache::Built& plan : wanted) {
-    if (until && parts_.clock->Now() >= *until) return;
+    if (stop && !stop().ok()) return;
     MakeOne(plan);
   }
 }

@@ -16,12 +16,12 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/work_limits.h"
 #include "engine/execute/plan_cache.h"
 #include "engine/execute/plan_runner.h"
 #include "engine/store/graph_store.h"
@@ -48,15 +48,17 @@ class PlansAhead {
   };
   explicit PlansAhead(const Parts& parts) : parts_(parts) {}
 
-  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for.
+  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for. `stop`, which may be
+  // empty: no further plan is begun.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                   const std::shared_ptr<const FeatureMatrix>& features) const;
+                   const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop = {}) const;
   // `graph` was read from disk with `features` (null: none), and will serve. `waited_for`: a request has asked for it;
   // else it is one of the server's start.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
                     const std::shared_ptr<const FeatureMatrix>& features, bool waited_for);
   // `model` will be published under `name`.
-  void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model) const;
+  void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
+                   const StopCheck& stop = {}) const;
   // A graph was tuned: when this returns, no outdated plan serves any more.
   void AfterTuning() const;
 
@@ -64,8 +66,7 @@ class PlansAhead {
   class Wanted;
   std::vector<PlanCache::Built> WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
                                           const FeatureMatrix& features) const;
-  // Begins none at `until` or later; nullopt: makes all.
-  void Make(const std::vector<PlanCache::Built>& wanted, std::optional<MonotonicTime> until = std::nullopt) const;
+  void Make(const std::vector<PlanCache::Built>& wanted, const StopCheck& stop = {}) const;
   void MakeOne(const PlanCache::Built& wanted) const;
 
   const Parts parts_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/integration/fixture.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -102,21 +103,25 @@ void IntegrationTest::TearDown() {
   EXPECT_EQ(server_->Stop(), 0) << server_->Log();
 }
 
-void IntegrationTest::UploadTinyGraph(const std::string& name, const client::UploadOptions& options) {
+void IntegrationTest::UploadTinyGraph(const std::string& name, const client::UploadOptions& options, bool replace) {
   v1::UploadGraphSpec spec;
   spec.set_name(name);
+  spec.set_replace(replace);
   spec.set_node_count(5);
   const OwnedTensor edges = Ints("edge_index", {2, 8}, {0, 1, 1, 2, 2, 3, 3, 4, 1, 0, 2, 1, 3, 2, 4, 3});
-  const OwnedTensor x = Floats("x", {5, 3}, Ramp(15));
+  std::vector<float> rows = Ramp(15);
+  if (replace) std::reverse(rows.begin(), rows.end());
+  const OwnedTensor x = Floats("x", {5, 3}, rows);
   const auto graph = client_->UploadGraph(spec, {edges.view(), x.view()}, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->state(), v1::Graph::STATE_READY);
   EXPECT_NE(graph->tier(), v1::Graph::TIER_UNSPECIFIED);
 }
 
-void IntegrationTest::UploadTinyModel(const std::string& name, const client::UploadOptions& options) {
+void IntegrationTest::UploadTinyModel(const std::string& name, const client::UploadOptions& options, bool replace) {
   v1::UploadModelSpec spec;
   spec.set_name(name);
+  spec.set_replace(replace);
   spec.set_architecture_json(TinyArchitecture());
   const OwnedTensor weights = Bytes("weights", TinyWeights());
   const auto model = client_->UploadModel(spec, {weights.view()}, options);

@@ -50,9 +50,12 @@ class IntegrationTest : public ::testing::Test {
   // The server stops with 0 when asked.
   void TearDown() override;
 
-  // A path of 5 nodes with 3 features each, named `name`; and the tiny model `tiny`.
-  void UploadTinyGraph(const std::string& name = "path", const client::UploadOptions& options = {});
-  void UploadTinyModel(const std::string& name = "tiny", const client::UploadOptions& options = {});
+  // A path of 5 nodes with 3 features each, named `name`, which are others where it replaces a graph; and the tiny
+  // model `tiny`.
+  void UploadTinyGraph(const std::string& name = "path", const client::UploadOptions& options = {},
+                       bool replace = false);
+  void UploadTinyModel(const std::string& name = "tiny", const client::UploadOptions& options = {},
+                       bool replace = false);
   static v1::ClassifyRequest TinyRequest();
   // Whatever happened before, a good request is answered.
   void ExpectServes();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -193,6 +194,47 @@ TEST_F(StateTest, AReplicaNamesThePortOfItsWriter) {
   const absl::Status refused = (*client)->DeleteGraph("path");
   ExpectError(refused, absl::StatusCode::kFailedPrecondition, "READ_REPLICA");
   EXPECT_NE(refused.message().find(server_->grpc_address()), std::string::npos) << refused;
+}
+
+// What serves at the writer serves at its replica, and the first answer of each new version was computed before.
+TEST_F(StateTest, AReplicaComputesAnswersBeforeANewVersionServes) {
+  Start();
+  UploadTinyGraph();
+  UploadTinyModel();
+  const auto replica = ServerProcess::Start(
+      std::string(VICINAL_BIN_DIR) + "/vicinal-server",
+      {"--state_dir=" + folder_ + "/state", "--state_read_only", "--device=cpu", "--keep_answers=always"});
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  client::ClientOptions options;
+  options.target = (*replica)->grpc_address();
+  const auto client = client::Client::Connect(options);
+  ASSERT_TRUE(client.ok()) << client.status();
+  auto request = TinyRequest();
+  request.set_return_logits(true);
+  // Asks until `wanted` is true of the answer.
+  const auto ask = [&](const std::function<bool(const v1::ClassifyResponse&)>& wanted) {
+    for (;;) {
+      const auto response = (*client)->Classify(request);
+      if (response.ok() && wanted(*response)) return *response;
+    }
+  };
+  ask([](const v1::ClassifyResponse& response) { return response.timing().kept_answers(); });
+  for (const bool of_graph : {true, false}) {
+    of_graph ? UploadTinyGraph("path", {}, true) : UploadTinyModel("tiny", {}, true);
+    const auto at_writer = client_->Classify(request);
+    ASSERT_TRUE(at_writer.ok()) << at_writer.status();
+    const v1::ServedBy& versions = at_writer->served_by();
+    const v1::ClassifyResponse first = ask([&](const v1::ClassifyResponse& response) {
+      return response.served_by().graph_version() == versions.graph_version() &&
+             response.served_by().model_version() == versions.model_version();
+    });
+    EXPECT_TRUE(first.timing().kept_answers());
+    EXPECT_EQ(first.logits().data(), at_writer->logits().data());
+    EXPECT_EQ(first.served_by().SerializeAsString(), versions.SerializeAsString());
+  }
+  const auto page = (*replica)->Scrape();
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_NE(page->find("vicinal_answer_passes_total{outcome=\"ahead\"} 2"), std::string::npos);
 }
 
 }  // namespace

@@ -4,59 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <thread>
 
-#include "engine/base/mutex.h"
+#include "tests/engine/api/answer_testing.h"
 #include "tests/engine/api/small_world.h"
 
 namespace vicinal::testing {
 namespace {
-
-// Counts the passes by outcome, and lets a test wait for one.
-class PassRecorder final : public StatsSink {
- public:
-  void StageSeconds(std::string_view, double) override {}
-  void PhaseSeconds(std::string_view, double) override {}
-  void QueueDepth(int64_t) override {}
-  void AnswerPass(std::string_view outcome, double) override {
-    MutexLock lock(&mutex_);
-    outcomes_.emplace_back(outcome);
-    ended_.NotifyAll();
-  }
-  void AnswersEvicted() override { ++evicted; }
-  // The outcome of pass number `index` that was not interrupted.
-  std::string Await(size_t index) {
-    MutexLock lock(&mutex_);
-    for (;;) {
-      size_t seen = 0;
-      for (const std::string& outcome : outcomes_) {
-        if (outcome != "interrupted" && seen++ == index) return outcome;
-      }
-      ended_.Wait(&mutex_);
-    }
-  }
-
-  std::atomic<int> evicted{0};
-
- private:
-  Mutex mutex_;
-  CondVar ended_;
-  std::vector<std::string> outcomes_ VICINAL_GUARDED_BY(mutex_);
-};
-
-// Stands still, or goes on by a step with each look.
-class SteppingClock final : public Clock {
- public:
-  MonotonicTime Now() const override { return MonotonicTime(Nanoseconds(now_ += step_)); }
-  WallTime WallNow() const override { return WallTime(); }
-  void GoOn(Nanoseconds step) { step_ = step.count(); }
-
- private:
-  mutable std::atomic<int64_t> now_{1'000'000'000};
-  std::atomic<int64_t> step_{0};
-};
 
 constexpr int64_t kLong = 5000;
 
@@ -289,11 +244,24 @@ class AnswersAheadTest : public KeptAnswersTest {
     ASSERT_EQ(passes_.Await(0), "kept");
     ASSERT_TRUE(Ask(Nodes({3})).kept);
   }
-  Status PutFeatures(float first) {
+  Status PutFeatures(float first, const std::string& name = "default") {
     const GraphSource source = Path(first);
     FeatureTensors tensors;
     tensors.dense = source.x->view();
-    return engine_->PutFeatures("path", "default", tensors, true, 0, {}).status();
+    return engine_->PutFeatures("path", name, tensors, true, 0, {}).status();
+  }
+  static InferenceRequest OfSet(const std::string& name) {
+    InferenceRequest request = Nodes({3});
+    request.feature_set = name;
+    return request;
+  }
+  // Answers of "path" and of its feature set "more" are in use.
+  void StartWithTwoSets(EngineOptions options = {}) {
+    StartInUse(options);
+    ASSERT_TRUE(PutFeatures(1.0f, "more").ok());
+    Ask(OfSet("more"));
+    ASSERT_EQ(passes_.Await(1), "kept");
+    ASSERT_TRUE(Ask(OfSet("more")).kept);
   }
   Status PutModel(ModelSource model, const WorkLimits& limits = {}) {
     model.replace = true;
@@ -314,28 +282,6 @@ class AnswersAheadTest : public KeptAnswersTest {
     EXPECT_EQ(first.values, computed->values);
     EXPECT_EQ(first.served_by.numerics_revision, computed->served_by.numerics_revision);
   }
-  // Keeps the executor busy until it is destroyed.
-  class Busy {
-   public:
-    explicit Busy(Engine& engine) {
-      InferenceRequest request = Nodes({1});
-      request.options.receptive_field = ReceptiveField::kNever;
-      const Status queued = engine.Submit(std::move(request), [this](const StatusOr<InferenceResult>&) {
-        begun_.set_value();
-        let_go_.get_future().wait();
-        ended_.set_value();
-      });
-      EXPECT_TRUE(queued.ok()) << queued;
-      begun_.get_future().wait();
-    }
-    ~Busy() {
-      let_go_.set_value();
-      ended_.get_future().wait();
-    }
-
-   private:
-    std::promise<void> begun_, let_go_, ended_;
-  };
 };
 
 TEST_F(AnswersAheadTest, OfAGraph) {
@@ -376,6 +322,76 @@ TEST_F(AnswersAheadTest, EachOutputAndPrecisionInUse) {
   EXPECT_TRUE(Ask(Nodes({3})).kept);
   EXPECT_TRUE(Ask(rounded).kept);
   EXPECT_FALSE(Ask(hidden).kept) << "nobody was answered from it";
+}
+
+TEST_F(AnswersAheadTest, OfFeatureSetsThatFollowTheirGraph) {
+  StartWithTwoSets();
+  PutPath(2.0f);
+  EXPECT_EQ(passes_.Await(2), "ahead");
+  ASSERT_TRUE(PutFeatures(3.0f, "more").ok());
+  EXPECT_EQ(passes_.Await(3), "ahead");
+  const InferenceResult first = Ask(OfSet("more"));
+  EXPECT_TRUE(first.kept);
+  EXPECT_EQ(first.values, Computed(OfSet("more")).values);
+  ASSERT_TRUE(PutFeatures(4.0f, "other").ok());
+  EXPECT_FALSE(Ask(OfSet("other")).kept) << "nobody asked for it before";
+}
+
+TEST_F(AnswersAheadTest, OfFeaturesThatFollowAGraphWithout) {
+  StartInUse();
+  GraphSource bare = Path(0.0f);
+  bare.x.reset();
+  ASSERT_TRUE(engine_->PutGraph(std::move(bare)).ok());
+  ASSERT_TRUE(AwaitGraph(*engine_, "path").ok());
+  ASSERT_TRUE(PutFeatures(2.0f).ok());
+  EXPECT_EQ(passes_.Await(1), "ahead");
+  ExpectThere(2.0f, -0.5f);
+}
+
+TEST_F(AnswersAheadTest, WhatFollowsTooLateIsNotInUseAnyMore) {
+  EngineOptions options;
+  options.clock = &clock_;
+  StartWithTwoSets(options);
+  PutPath(2.0f);
+  ASSERT_EQ(passes_.Await(2), "ahead");
+  clock_.Skip(std::chrono::minutes(11));
+  ASSERT_TRUE(PutFeatures(3.0f, "more").ok());
+  EXPECT_FALSE(Ask(OfSet("more")).kept);
+}
+
+// Graphs without the set come and go; the set that follows the last one has its answers.
+TEST_F(AnswersAheadTest, WhatNobodyAskedForBetweenTwoVersionsStaysInUse) {
+  StartWithTwoSets();
+  for (int version = 2; version <= 4; ++version) {
+    PutPath(static_cast<float>(version));
+    EXPECT_EQ(passes_.Await(static_cast<size_t>(version)), "ahead");
+  }
+  ASSERT_TRUE(PutFeatures(3.0f, "more").ok());
+  EXPECT_EQ(passes_.Await(5), "ahead");
+  EXPECT_TRUE(Ask(Nodes({3})).kept);
+  EXPECT_TRUE(Ask(OfSet("more")).kept);
+}
+
+// Of two answers one has room beside those in use, which the ones that were remembered must not push out.
+TEST_F(AnswersAheadTest, WhatIsRememberedPushesNothingOut) {
+  EngineOptions options;
+  options.max_answer_bytes = 2 * kLong * 2 * 4;
+  StartWithTwoSets(options);
+  ASSERT_TRUE(Ask(Nodes({3})).kept);
+  PutPath(2.0f);
+  EXPECT_EQ(passes_.Await(2), "ahead") << "less used answers of 'more' make room";
+  ASSERT_TRUE(Ask(Nodes({3})).kept);
+  InferenceRequest rounded = Nodes({3});
+  rounded.options.precision = Storage::kBfloat16;
+  Ask(rounded);
+  ASSERT_EQ(passes_.Await(3), "kept");
+  ASSERT_TRUE(Ask(rounded).kept);
+  const int evicted = passes_.evicted;
+  ASSERT_TRUE(PutFeatures(3.0f, "more").ok());
+  EXPECT_EQ(passes_.Await(4), "refused");
+  EXPECT_EQ(passes_.evicted, evicted);
+  EXPECT_TRUE(Ask(Nodes({3})).kept);
+  EXPECT_TRUE(Ask(rounded).kept);
 }
 
 TEST_F(AnswersAheadTest, WhatIsInUseStaysWhenThereIsRoomForOne) {
@@ -422,7 +438,7 @@ TEST_F(AnswersAheadTest, AFailedPublicationLeavesNothing) {
   StartInUse(options);
   std::thread upload;
   {
-    const Busy busy(*engine_);
+    const Busy busy(*engine_, Nodes({1}));
     upload = std::thread([this] {
       ModelSource model = SmallModel("m", 0.25f);
       model.if_version = 1;
@@ -444,7 +460,7 @@ TEST_F(AnswersAheadTest, AClientThatCancelsGetsItsModelWithoutThem) {
   WorkLimits limits;
   limits.cancel = cancel;
   {
-    const Busy busy(*engine_);
+    const Busy busy(*engine_, Nodes({1}));
     ASSERT_TRUE(PutModel(SmallModel("m", 0.25f), limits).ok());
   }
   EXPECT_EQ(passes_.Await(1), "late");
@@ -455,7 +471,7 @@ TEST_F(AnswersAheadTest, ADeletedGraphKeepsNobodyWaiting) {
   EngineOptions options;
   options.clock = &clock_;
   StartInUse(options);
-  const Busy busy(*engine_);
+  const Busy busy(*engine_, Nodes({1}));
   ASSERT_TRUE(engine_->PutGraph(Path(2.0f)).ok());
   ASSERT_TRUE(engine_->DeleteGraph("path", 0).ok());
   GraphSource next = Path(0.25f);
@@ -471,7 +487,7 @@ TEST_F(AnswersAheadTest, AfterALongWaitAVersionServesWithoutThem) {
   StartInUse(options);
   clock_.GoOn(std::chrono::seconds(1));
   {
-    const Busy busy(*engine_);
+    const Busy busy(*engine_, Nodes({1}));
     ASSERT_TRUE(PutModel(SmallModel("m", 0.25f)).ok());
   }
   EXPECT_EQ(passes_.Await(1), "late");
@@ -482,7 +498,7 @@ TEST_F(AnswersAheadTest, WhatIsReplacedOnBothSidesAtOnceIsNeverServedWrong) {
   StartInUse();
   std::thread upload;
   {
-    const Busy busy(*engine_);
+    const Busy busy(*engine_, Nodes({1}));
     ASSERT_TRUE(engine_->PutGraph(Path(2.0f)).ok());
     upload = std::thread([this] { EXPECT_TRUE(PutModel(SmallModel("m", 0.25f)).ok()); });
   }

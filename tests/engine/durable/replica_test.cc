@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/engine/api/answer_testing.h"
 #include "tests/engine/api/small_world.h"
 #include "tests/engine/state/temporary_directory.h"
 
@@ -29,8 +30,7 @@ using testing::SmallModel;
 
 class ReplicaTest : public ::testing::Test {
  protected:
-  std::unique_ptr<Engine> Open(bool read_only) {
-    EngineOptions options;
+  std::unique_ptr<Engine> Open(bool read_only, EngineOptions options = {}) {
     options.num_threads = 1;
     options.device = "cpu";
     options.tuning_budget = Nanoseconds(0);
@@ -203,6 +203,143 @@ TEST_F(ReplicaTest, NoCallFailsWhileTheGraphIsReplaced) {
       ASSERT_EQ(answer.values, expected[answer.version]) << answer.version;
     }
   }
+}
+
+// A replica whose answers of "m" on "g" are in use, for the feature sets `default` and "more".
+class AnswersOfAReplicaTest : public ReplicaTest {
+ protected:
+  void Start(EngineOptions options = {}) {
+    ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
+    Put("g", 0.25f);
+    ASSERT_TRUE(PutMore(1.5f).ok());
+    options.keep_answers = KeepAnswers::kAlways;
+    options.stats = &passes_;
+    replica_ = Open(true, options);
+    ASSERT_NE(replica_, nullptr);
+    Until([&] { return replica_->GetModel("m").ok() && HasMore(0); });
+    size_t pass = 0;
+    for (const char* const set : {"default", "more"}) {
+      Ask(set);
+      ASSERT_EQ(passes_.Await(pass++), "kept");
+      ASSERT_TRUE(Ask(set).kept);
+    }
+  }
+  Status PutMore(float first) {
+    const std::vector<float> rows = testing::SmallRows(first);
+    const HostTensor x = testing::Floats(rows, {testing::kSmallNodes, testing::kSmallFeatures});
+    FeatureTensors tensors;
+    tensors.dense = x.view();
+    return writer_->PutFeatures("g", "more", tensors, true, 0).status();
+  }
+  void PutModel(float first) {
+    ModelSource model = SmallModel("m", first);
+    model.replace = true;
+    ASSERT_TRUE(writer_->PutModel(model, {}).ok());
+  }
+  // Whether a version of "more" after that one serves at the replica.
+  bool HasMore(int64_t after) {
+    const auto graph = replica_->GetGraph("g");
+    return graph.ok() && std::any_of(graph->feature_sets.begin(), graph->feature_sets.end(),
+                                     [&](const auto& set) { return set.name == "more" && set.version > after; });
+  }
+  InferenceResult Ask(const std::string& set) {
+    InferenceRequest request = AllNodes("g", "m");
+    request.feature_set = set;
+    const auto result = Infer(*replica_, request);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : InferenceResult();
+  }
+  // The first answer of the version that serves was there before, and is what the writer computes.
+  void ExpectThere(const std::string& set) {
+    const InferenceResult first = Ask(set);
+    EXPECT_TRUE(first.kept);
+    EXPECT_EQ(first.values, Answers(*writer_, set));
+  }
+
+  testing::PassRecorder passes_;
+  testing::SteppingClock clock_;
+  std::unique_ptr<Engine> replica_;
+};
+
+TEST_F(AnswersOfAReplicaTest, AreThereWhenAGraphServes) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const int64_t more = Ask("more").served_by.feature_set_version;
+  Put("g", 2.0f, true);
+  Until([&] { return VersionAt(*replica_, "g") == VersionAt(*writer_, "g"); });
+  ExpectThere("default");
+  ASSERT_TRUE(PutMore(3.0f).ok());  // a new graph has none of the former one's sets but `default`
+  Until([&] { return HasMore(more); });
+  ExpectThere("more");
+}
+
+TEST_F(AnswersOfAReplicaTest, AreThereWhenAFeatureSetServes) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const int64_t more = Ask("more").served_by.feature_set_version;
+  ASSERT_TRUE(PutMore(3.0f).ok());
+  Until([&] { return HasMore(more); });
+  ExpectThere("more");
+  EXPECT_TRUE(Ask("default").kept);
+}
+
+TEST_F(AnswersOfAReplicaTest, AreThereWhenAModelServes) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  PutModel(0.25f);
+  Until([&] { return replica_->GetModel("m")->version == writer_->GetModel("m")->version; });
+  ExpectThere("default");
+  ExpectThere("more");
+}
+
+// While the replica waits for the answers of a model, a graph and two sets of it reach the directory: the next step
+// finds them together.
+TEST_F(AnswersOfAReplicaTest, AreThereForAllSetsThatComeWithTheirGraph) {
+  EngineOptions options;
+  options.clock = &clock_;
+  ASSERT_NO_FATAL_FAILURE(Start(options));
+  const int64_t more = Ask("more").served_by.feature_set_version;
+  {
+    const testing::Busy busy(*replica_, AllNodes("g", "m"));
+    PutModel(0.25f);
+    Until([&] { return writer_->GetModel("m")->durability == Durability::kDurable; });
+    Put("g", 2.0f, true);
+    ASSERT_TRUE(PutMore(3.0f).ok());
+    Until([&] {
+      const auto graph = writer_->GetGraph("g");
+      return std::all_of(graph->feature_sets.begin(), graph->feature_sets.end(),
+                         [](const auto& set) { return set.durability == Durability::kDurable; });
+    });
+  }
+  Until([&] { return VersionAt(*replica_, "g") == VersionAt(*writer_, "g") && HasMore(more); });
+  ExpectThere("default");
+  ExpectThere("more");
+}
+
+// A computation that takes too long delays the version by ten seconds of the clock, and no more.
+TEST_F(AnswersOfAReplicaTest, AreNotWaitedForForLong) {
+  EngineOptions options;
+  options.clock = &clock_;
+  ASSERT_NO_FATAL_FAILURE(Start(options));
+  const testing::Busy busy(*replica_, AllNodes("g", "m"));
+  PutModel(0.25f);
+  Put("g", 2.0f, true);
+  clock_.GoOn(std::chrono::seconds(1));
+  Until([&] {
+    return VersionAt(*replica_, "g") == VersionAt(*writer_, "g") &&
+           replica_->GetModel("m")->version == writer_->GetModel("m")->version;
+  });
+  EXPECT_EQ(passes_.Await(2), "late");
+}
+
+// The clock stands still and the executor is busy: only the end of the replica ends the wait.
+TEST_F(AnswersOfAReplicaTest, KeepNoReplicaFromStopping) {
+  EngineOptions options;
+  options.clock = &clock_;
+  ASSERT_NO_FATAL_FAILURE(Start(options));
+  auto busy = std::make_unique<testing::Busy>(*replica_, AllNodes("g", "m"));
+  PutModel(0.25f);
+  Until([&] { return writer_->GetModel("m")->durability == Durability::kDurable; });
+  std::thread stop([this] { replica_.reset(); });
+  busy.reset();
+  stop.join();
 }
 
 }  // namespace

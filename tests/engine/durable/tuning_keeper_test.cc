@@ -423,5 +423,26 @@ TEST_F(TuningKeeperTest, NoFileIsLeftOfARemovedVersion) {
   for (const std::string& path : files_.AllFiles()) EXPECT_EQ(path.find("graphs/"), std::string::npos) << path;
 }
 
+// A replica sees versions come and go for as long as it runs.
+TEST_F(TuningKeeperTest, AReplicaForgetsVersionsThatAreGone) {
+  const auto directory = OpenState(&files_);
+  TuningKeeper writer(Parts(directory.get(), registry_.get(), &lines_));
+  const auto graph = Graph();
+  ASSERT_TRUE(*writer.Change(*graph, {{ChoiceOf(8, "other", 3)}}));
+  ASSERT_TRUE(Publish(*graph, *directory, writer).ok());
+  TuningKeeper::Parts parts = Parts(directory.get(), registry_.get(), &lines_);
+  parts.read_only = true;
+  TuningKeeper replica(parts);
+  const auto followed = Graph();
+  replica.Restore(*followed);
+  EXPECT_TRUE(replica.Refresh(*followed));
+  EXPECT_EQ(replica.versions(), 1);
+  replica.DetachAllBut({kId});
+  EXPECT_EQ(replica.versions(), 1);
+  EXPECT_FALSE(replica.Refresh(*followed)) << "it is remembered that nothing has changed";
+  replica.DetachAllBut({});
+  EXPECT_EQ(replica.versions(), 0);
+}
+
 }  // namespace
 }  // namespace vicinal::durable
