@@ -168,6 +168,7 @@ void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
     parts_.stats->AnswerPass("interrupted", seconds);
     return Submit(pass);
   }
+  pass->request = QueuedRequest();  // before the outcome is told: who hears of it may delete the graph
   End(pass->key, outcome.ok());
   if (outcome.ok()) return parts_.stats->AnswerPass(*outcome, seconds);
   const bool refused = PassRefused(outcome.status());

@@ -45,6 +45,20 @@ std::shared_ptr<const FeatureMatrix> FindSet(const std::vector<AnswersAhead::Nam
 
 }  // namespace
 
+// How a pass ended. It is told by itself, after the executor's thread has let go of the pass: what is not published
+// after all is held by nobody then, and its answers are dropped.
+struct AnswersAhead::Outcome {
+  Mutex mutex;
+  CondVar ended;
+  std::optional<Status> status VICINAL_GUARDED_BY(mutex);
+
+  void Tell(Status with) {
+    MutexLock lock(&mutex);
+    status = std::move(with);
+    ended.NotifyAll();
+  }
+};
+
 // One pass over all nodes. The thread that waits for it may leave: then the executor's drops it.
 struct AnswersAhead::Pass {
   QueuedRequest request;
@@ -54,19 +68,11 @@ struct AnswersAhead::Pass {
   MonotonicTime due{};
   std::atomic<bool> given_up{false};
 
-  // Written by the executor's thread, read once `outcome` is there.
+  // Written by the executor's thread, read once the outcome is there.
   PlanRunner::AllRows rows;
   Reservation memory;
 
-  Mutex mutex;
-  CondVar ended;
-  std::optional<Status> outcome VICINAL_GUARDED_BY(mutex);
-
-  void End(Status with) {
-    MutexLock lock(&mutex);
-    outcome = std::move(with);
-    ended.NotifyAll();
-  }
+  const std::shared_ptr<Outcome> outcome = std::make_shared<Outcome>();
 };
 
 template <class IsReplaced>
@@ -205,15 +211,19 @@ void AnswersAhead::Submit(std::shared_ptr<Pass> pass) {
   const RequestKey key = pass->request.key;
   executor_->SubmitBackground(
       {"answers for a new version",
-       [this, pass = std::move(pass)](const Status& admitted, DeviceContext& context, const Lease& lease) {
-         Run(pass, admitted, context, lease);
+       [this, pass = std::move(pass)](const Status& admitted, DeviceContext& context, const Lease& lease) mutable {
+         Run(std::move(pass), admitted, context, lease);
        },
        due, key});
 }
 
-void AnswersAhead::Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context,
-                       const Lease& lease) {
-  if (!admitted.ok()) return pass->End(admitted);
+void AnswersAhead::Run(std::shared_ptr<Pass> pass, const Status& admitted, DeviceContext& context, const Lease& lease) {
+  const auto end = [&pass](const Status& with) {
+    const std::shared_ptr<Outcome> outcome = pass->outcome;
+    pass.reset();
+    outcome->Tell(with);
+  };
+  if (!admitted.ok()) return end(admitted);
   if (pass->given_up) return;
   const MonotonicTime begin = parts_.clock->Now();
   const bool due = begin >= pass->due;
@@ -230,25 +240,26 @@ void AnswersAhead::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
                                              }));
     return OkStatus();
   });
-  if (ran.code() != StatusCode::kCancelled) return pass->End(ran);
+  if (ran.code() != StatusCode::kCancelled) return end(ran);
   parts_.stats->AnswerPass("interrupted", SecondsBetween(begin, parts_.clock->Now()));
-  if (!pass->given_up) Submit(pass);
+  if (!pass->given_up) Submit(std::move(pass));
 }
 
 Status AnswersAhead::Await(Pass& pass, MonotonicTime until, const StopCheck& stop) const {
   // That nobody wants the version any more is noticed after this time.
   constexpr std::chrono::milliseconds kLook{20};
-  MutexLock lock(&pass.mutex);
-  while (!pass.outcome) {
+  Outcome& outcome = *pass.outcome;
+  MutexLock lock(&outcome.mutex);
+  while (!outcome.status) {
     Status wanted = stop ? stop() : OkStatus();
     if (wanted.ok() && parts_.clock->Now() >= until) wanted = Late();
     if (!wanted.ok()) {
       pass.given_up = true;
       return wanted;
     }
-    pass.ended.WaitUntil(&pass.mutex, std::chrono::steady_clock::now() + kLook);
+    outcome.ended.WaitUntil(&outcome.mutex, std::chrono::steady_clock::now() + kLook);
   }
-  return *pass.outcome;
+  return *outcome.status;
 }
 
 void AnswersAhead::Report(const Pass& pass, const Status& kept, double seconds) const {

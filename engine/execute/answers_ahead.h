@@ -67,6 +67,7 @@ class AnswersAhead {
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop);
 
  private:
+  struct Outcome;
   struct Pass;
 
   // What is in use and of which `is_replaced` is true of the key, most recently used first, at most kMost.
@@ -86,7 +87,7 @@ class AnswersAhead {
   // Runs the pass and keeps its rows.
   Status Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until, const StopCheck& stop);
   void Submit(std::shared_ptr<Pass> pass);
-  void Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context, const Lease& lease);
+  void Run(std::shared_ptr<Pass> pass, const Status& admitted, DeviceContext& context, const Lease& lease);
   Status Await(Pass& pass, MonotonicTime until, const StopCheck& stop) const;
   void Report(const Pass& pass, const Status& kept, double seconds) const;
 

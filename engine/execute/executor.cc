@@ -45,8 +45,22 @@ Executor::Ran Executor::Answer(RequestQueue::Turn* turn, RequestRunner* runner, 
     }
     result.expired = result.expired || answer.status().code() == StatusCode::kDeadlineExceeded;
   }
+  Release(&std::get<QueuedRequest>(turn->work));
+  for (QueuedRequest& request : turn->company) Release(&request);
   for (size_t i = 0; i < requests.size(); ++i) requests[i]->done(std::move(answers[i]));
   return result;
+}
+
+void Executor::Release(QueuedRequest* request) {
+  InferenceCallback done = std::move(request->done);
+  *request = QueuedRequest();
+  request->done = std::move(done);
+}
+
+void Executor::Refuse(RequestQueue::Turn* turn) {
+  auto& request = std::get<QueuedRequest>(turn->work);
+  Release(&request);
+  request.done(turn->admitted);
 }
 
 void Executor::Loop() {
@@ -55,7 +69,7 @@ void Executor::Loop() {
     if (const auto* background = std::get_if<BackgroundWork>(&turn->work)) {
       background->run(turn->admitted, *context_, queue_);
     } else if (!turn->admitted.ok()) {
-      std::get<QueuedRequest>(turn->work).done(turn->admitted);
+      Refuse(&*turn);
     } else {
       const Ran ran = Answer(&*turn, &runner_, context_.get());
       if (ran.finished || ran.expired) queue_.Measured(ran.seconds, ran.finished);
@@ -66,7 +80,7 @@ void Executor::Loop() {
 void Executor::SideLoop(RequestRunner* runner) {
   while (std::optional<RequestQueue::Turn> turn = queue_.NextSmall()) {
     if (!turn->admitted.ok()) {
-      std::get<QueuedRequest>(turn->work).done(turn->admitted);
+      Refuse(&*turn);
     } else {
       const Ran ran = Answer(&*turn, runner, side_context_.get());
       if (ran.finished || ran.expired) queue_.MeasuredSmall(ran.seconds);

@@ -35,7 +35,8 @@ class Executor {
 
   // Queues the request. Its `done` is called once, on one of the executor's threads: with the runner's answer, with
   // CANCELLED or DEADLINE_EXCEEDED if it must not run any more, or with RESOURCE_EXHAUSTED (OUT_OF_MEMORY). With an
-  // error of RequestQueue::Push it is not queued: then `done` is never called.
+  // error of RequestQueue::Push it is not queued: then `done` is never called. Nothing that the request held is held
+  // any more when `done` is called: who has the answer may delete its graph, and has the memory.
   Status Submit(QueuedRequest request) { return queue_.Push(std::move(request)); }
   // The error that Submit would give now; see RequestQueue::Check.
   Status Check(const QueuedRequest& request) const { return queue_.Check(request); }
@@ -68,6 +69,10 @@ class Executor {
     bool expired = false;
   };
   Ran Answer(RequestQueue::Turn* turn, RequestRunner* runner, DeviceContext* context) const;
+  // Answers the turn's request with the reason why it must not run.
+  static void Refuse(RequestQueue::Turn* turn);
+  // Lets go of all that the request holds but its callback.
+  static void Release(QueuedRequest* request);
 
   RequestRunner& runner_;
   const Clock& clock_;

@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -121,6 +122,24 @@ TEST_F(ExecutorTest, ExpiredAndCancelledWorkDoesNotRun) {
   release->set_value();
   EXPECT_EQ(expired.get().code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(cancelled.get().code(), StatusCode::kCancelled);
+}
+
+// Who has the answer may delete the model, and count on its memory.
+TEST_F(ExecutorTest, WhatARequestHeldIsFreeBeforeItIsAnswered) {
+  std::vector<bool> free;
+  const auto cancel = std::make_shared<CancelToken>();
+  const auto release = Block();
+  for (const WorkLimits& limits : {WorkLimits{}, WorkLimits{std::nullopt, cancel}}) {
+    auto model = std::make_shared<const Model>();
+    QueuedRequest request = Numbered(
+        1, limits, [&free, held = std::weak_ptr<const Model>(model)](const auto&) { free.push_back(held.expired()); });
+    request.model = std::move(model);
+    ASSERT_TRUE(executor_->Submit(std::move(request)).ok());
+  }
+  cancel->Cancel();
+  release->set_value();
+  executor_.reset();
+  EXPECT_THAT(free, ::testing::ElementsAre(true, true)) << "of one that ran, and of one that was cancelled";
 }
 
 TEST_F(ExecutorTest, ADeadlineAheadRuns) {
