@@ -234,7 +234,7 @@ TEST_F(DeviceTierTest, AStartFillsTheDeviceAndEvictsNothing) {
   Answers("g7");
   Stop();
   Start(4 * kRingNodes * kSmallFeatures * 4, 0, /*durable=*/true);  // features of four graphs
-  while (!engine_->loaded()) std::this_thread::yield();
+  AwaitLoaded();
   EXPECT_EQ(stats_.left_device, 0);
   EXPECT_GT(CountIn(Tier::kDevice), 0);
   EXPECT_EQ(CountIn(Tier::kDevice) + CountIn(Tier::kDisk), kGraphs);

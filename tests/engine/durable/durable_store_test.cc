@@ -14,6 +14,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/engine/durable/durable_testing.h"
@@ -25,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class DurableStoreTest : public ::testing::Test {
  protected:
@@ -123,14 +125,19 @@ TEST_F(DurableStoreTest, TheWriterHasALowerPriorityThanItsCreator) {
 }
 
 TEST_F(DurableStoreTest, AVersionThatWasReplacedMeanwhileIsSkipped) {
+  std::promise<void> replaced;
+  bool waited = false;
+  files_.set_hook([&] {  // on the writer's thread
+    if (!std::exchange(waited, true)) replaced.get_future().wait();
+  });
+  const int64_t other = Publish("other");
   const int64_t first = Publish("g");
   const int64_t second = Publish("g");
+  replaced.set_value();
   EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
-  const auto listing = directory_->List();
-  ASSERT_TRUE(listing.ok());
-  ASSERT_EQ(listing->published.size(), 1u);
-  EXPECT_EQ(listing->published[0].id.version, second);
+  EXPECT_THAT(VersionsOnDisk(), UnorderedElementsAre(other, second));
   EXPECT_NE(first, second);
+  files_.set_hook({});
 }
 
 TEST_F(DurableStoreTest, AReplacedVersionStaysOnDiskForAMinute) {

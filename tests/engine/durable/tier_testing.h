@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,10 @@ class TierFixture : public ::testing::Test {
   void Stop() {
     EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
     engine_.reset();
+  }
+  // After a start: until then the loaders hold what they have just published, so that other graphs leave in its place.
+  void AwaitLoaded() {
+    while (!engine_->loaded()) std::this_thread::yield();
   }
   void PutReady(const std::string& name, bool pinned) {
     GraphSource source = Ring(name);
