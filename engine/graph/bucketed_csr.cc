@@ -36,13 +36,20 @@ struct WeightedEntry {
   uint64_t key;
   float value;
 };
+// With its place in the edge list, by which its weight is found, too.
+struct TracedEntry {
+  uint64_t key;
+  uint32_t edge;
+};
 
 template <class Entry>
 class Builder {
  public:
-  Builder(const EdgeList& edges, ThreadPool& pool)
+  // `sent` is null unless entries are traced.
+  Builder(const EdgeList& edges, ThreadPool& pool, std::vector<EdgeId>* sent)
       : edges_(edges),
         pool_(pool),
+        sent_(sent),
         num_edges_(edges.num_edges()),
         row_bits_(std::min(kMostRowBits, RowBits(edges.num_nodes))),
         buckets_(((edges.num_nodes - 1) >> row_bits_) + 1),
@@ -60,7 +67,8 @@ class Builder {
     csr.num_rows = csr.num_cols = edges_.num_nodes;
     csr.row_ptr.assign(edges_.num_nodes + 1, 0);
     csr.col.resize(num_edges_);
-    if (kWeighted) csr.value.resize(num_edges_);
+    if (edges_.weighted()) csr.value.resize(num_edges_);
+    if constexpr (kTraced) sent_->resize(num_edges_);
     FillBuckets(&csr);
     SortBuckets(largest, &csr);
     return csr;
@@ -68,6 +76,7 @@ class Builder {
 
  private:
   static constexpr bool kWeighted = std::is_same_v<Entry, WeightedEntry>;
+  static constexpr bool kTraced = std::is_same_v<Entry, TracedEntry>;
 
   // The fewest such that there are at most kBuckets.
   static int RowBits(int64_t nodes) {
@@ -117,6 +126,7 @@ class Builder {
       csr->col[at] = edges_.source[e];
       row_in_bucket_[at] = static_cast<uint16_t>(static_cast<uint32_t>(edges_.target[e]) & mask);
       if constexpr (kWeighted) csr->value[at] = edges_.weight[e];
+      if constexpr (kTraced) (*sent_)[at] = e;
     });
   }
 
@@ -134,6 +144,7 @@ class Builder {
       for (int64_t i = 0; i < count; ++i) {
         entries[i].key = uint64_t{row_in_bucket_[begin + i]} << 32 | static_cast<uint32_t>(csr->col[begin + i]);
         if constexpr (kWeighted) entries[i].value = csr->value[begin + i];
+        if constexpr (kTraced) entries[i].edge = static_cast<uint32_t>((*sent_)[begin + i]);
       }
       WriteRows(bucket, SortByDigits(std::span<const Digit>(digits), key_of, entries, entries + largest, count), csr);
     });
@@ -149,6 +160,10 @@ class Builder {
       ++row_end[entries[i].key >> 32];
       csr->col[begin + i] = static_cast<NodeId>(static_cast<uint32_t>(entries[i].key));
       if constexpr (kWeighted) csr->value[begin + i] = entries[i].value;
+      if constexpr (kTraced) (*sent_)[begin + i] = entries[i].edge;
+    }
+    if constexpr (kTraced) {
+      for (int64_t i = 0; edges_.weighted() && i < count; ++i) csr->value[begin + i] = edges_.weight[entries[i].edge];
     }
     EdgeId before = begin;
     for (int64_t row = 0; row < rows; ++row) before = row_end[row] += before;
@@ -156,6 +171,7 @@ class Builder {
 
   const EdgeList& edges_;
   ThreadPool& pool_;
+  std::vector<EdgeId>* const sent_;
   const int64_t num_edges_;
   const int row_bits_;
   const int64_t buckets_, chunks_;
@@ -166,8 +182,10 @@ class Builder {
 
 }  // namespace
 
-std::optional<Csr> BuildCsrInBuckets(const EdgeList& edges, ThreadPool& pool) {
-  return edges.weighted() ? Builder<WeightedEntry>(edges, pool).Run() : Builder<PlainEntry>(edges, pool).Run();
+std::optional<Csr> BuildCsrInBuckets(const EdgeList& edges, ThreadPool& pool, std::vector<EdgeId>* sent) {
+  if (sent != nullptr) return Builder<TracedEntry>(edges, pool, sent).Run();
+  return edges.weighted() ? Builder<WeightedEntry>(edges, pool, sent).Run()
+                          : Builder<PlainEntry>(edges, pool, sent).Run();
 }
 
 }  // namespace vicinal::internal

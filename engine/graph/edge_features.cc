@@ -9,15 +9,40 @@
 #include "engine/base/error.h"
 #include "engine/graph/adjacency.h"
 #include "engine/graph/check_tensor.h"
+#include "engine/graph/tasks.h"
 
 namespace vicinal {
 namespace {
 
 constexpr char kName[] = "edge_attr";
 
+// Values that a thread takes at a time, and those that are widened at once.
+constexpr int64_t kValuesPerTask = int64_t{1} << 18, kValuesPerBlock = 1024;
+
+// Calls body(begin, end) for ranges that make up the rows [0, rows), of `width` values each.
+template <class Body>
+void ForRows(ThreadPool* pool, int64_t rows, int64_t width, const Body& body) {
+  const int64_t rows_per_task = std::max<int64_t>(1, kValuesPerTask / width);
+  internal::ForTasks(pool, (rows + rows_per_task - 1) / rows_per_task,
+                     [&](int64_t task) { body(task * rows_per_task, std::min(rows, (task + 1) * rows_per_task)); });
+}
+
+// An error at the first value of the rows [begin, end) that is not finite.
+Status CheckRows(const TensorView& edge_attr, int64_t begin, int64_t end) {
+  if (begin == end) return OkStatus();  // without edges there may be any number of columns
+  const int64_t width = edge_attr.shape[1], rows_per_block = std::max<int64_t>(1, kValuesPerBlock / width);
+  std::vector<float> values(static_cast<size_t>(rows_per_block * width));
+  for (int64_t row = begin; row < end; row += rows_per_block) {
+    const int64_t count = std::min(end - row, rows_per_block) * width;
+    DecodeFloats(edge_attr, row * width, count, values.data());
+    VICINAL_RETURN_IF_ERROR(CheckFinite(values.data(), count, width, kName, row));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edges) {
+StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edges, ThreadPool* pool) {
   VICINAL_RETURN_IF_ERROR(
       internal::CheckTensor(edge_attr, kName, {DataType::kFloat32, DataType::kFloat16, DataType::kBFloat16}, 2));
   const int64_t width = edge_attr.shape[1];
@@ -31,11 +56,11 @@ StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edg
                            absl::StrCat("edge_attr has ", width, " columns; there must be between 1 and ",
                                         std::numeric_limits<NodeId>::max()));
   }
-  std::vector<float> row(static_cast<size_t>(width));
-  for (int64_t e = 0; e < num_edges; ++e) {
-    DecodeFloats(edge_attr, e * width, width, row.data());
-    VICINAL_RETURN_IF_ERROR(CheckFinite(row.data(), width, width, kName, e));
-  }
+  internal::Lowest first_fault(num_edges);  // the first row of a range with one
+  ForRows(pool, num_edges, width, [&](int64_t begin, int64_t end) {
+    if (!CheckRows(edge_attr, begin, end).ok()) first_fault.Take(begin);
+  });
+  VICINAL_RETURN_IF_ERROR(CheckRows(edge_attr, first_fault.value(), num_edges));
   return width;
 }
 
@@ -54,14 +79,12 @@ Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_wid
                    " columns; send the columns that the model was trained with"));
 }
 
-std::vector<float> OrderEdgeFeatures(const TensorView& edge_attr, const std::vector<EdgeId>& sent) {
+std::vector<float> OrderEdgeFeatures(const TensorView& edge_attr, const std::vector<EdgeId>& sent, ThreadPool* pool) {
   const int64_t width = edge_attr.shape[1];
   std::vector<float> rows(sent.size() * static_cast<size_t>(width));
-  float* to = rows.data();
-  for (const EdgeId edge : sent) {
-    DecodeFloats(edge_attr, edge * width, width, to);
-    to += width;
-  }
+  ForRows(pool, static_cast<int64_t>(sent.size()), width, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) DecodeFloats(edge_attr, sent[k] * width, width, rows.data() + k * width);
+  });
   return rows;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building sorts by digits in buckets (bucketed_csr.h) where memory allows. Else entries are scattered into their rows
 // in any order and each row is then sorted by (column, place), which is the order that a stable sort would give.
-// Without values equal entries are the same, and no places are needed.
+// Where entries carry nothing, equal ones are the same, and no places are needed.
 #include "engine/graph/parallel_csr.h"
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -32,6 +33,9 @@ constexpr int kBucketThreads = 2;
 // Mean entries of a row, for each thread.
 constexpr int64_t kLongRows = 8;
 
+// Rows of so many entries are sorted by digits: that is faster there, and copies fit in a core's second cache.
+constexpr int64_t kFewestByDigits = 256, kMostByDigits = int64_t{1} << 15;
+
 // Positions of entries, of which there are less than 2^32.
 using Place = uint32_t;
 
@@ -52,16 +56,20 @@ void ForRows(ThreadPool& pool, const std::vector<EdgeId>& row_ptr, const Body& b
   });
 }
 
+// Digits of ids below `num_ids`, which begin at bit `begin` of a key.
+std::vector<internal::Digit> DigitsOfIds(int begin, int64_t num_ids) {
+  return internal::DigitsOf(begin,
+                            static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, num_ids) - 1))));
+}
+
 // Sorts rows of ids: long ones by digits, in a copy for each thread.
 class RowSorter {
  public:
   RowSorter(int64_t num_ids, int threads)
-      : digits_(internal::DigitsOf(
-            0, static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(1, num_ids) - 1))))),
-        copy_(static_cast<size_t>(threads), std::vector<NodeId>(kMost)) {}
+      : digits_(DigitsOfIds(0, num_ids)), copy_(static_cast<size_t>(threads), std::vector<NodeId>(kMost)) {}
 
   void Sort(NodeId* ids, int64_t count, int thread) {
-    if (count < kFewest || count > kMost) {
+    if (count < kFewestByDigits || count > kMost) {
       std::sort(ids, ids + count);
       return;
     }
@@ -72,11 +80,48 @@ class RowSorter {
   }
 
  private:
-  // Between them digits are faster, and the copies fit in a core's second cache.
-  static constexpr int64_t kFewest = 256, kMost = int64_t{1} << 15;
+  static constexpr int64_t kMost = kMostByDigits;
 
   const std::vector<internal::Digit> digits_;
   std::vector<std::vector<NodeId>> copy_;
+};
+
+// Sorts the entries of a row by column, stably, as keys: the column in the upper half, the place in the row in the
+// lower one. Each thread has room for the longest of its rows, so that together they take no more than all entries.
+class EntrySorter {
+ public:
+  EntrySorter(int64_t num_columns, int threads) : digits_(DigitsOfIds(32, num_columns)), room_(threads) {}
+
+  // For the thread to fill, until its next call.
+  uint64_t* Keys(int64_t count, int thread) {
+    Room& room = room_[thread];
+    if (room.entries < count) {
+      room.keys.reset();  // before the larger one is there
+      room.keys.reset(new uint64_t[count + std::min(count, kMostByDigits)]);
+      room.entries = count;
+    }
+    return room.keys.get();
+  }
+
+  // The thread's keys, sorted. REQUIRES: places ascended.
+  const uint64_t* Sort(int64_t count, int thread) {
+    uint64_t* const keys = room_[thread].keys.get();
+    if (count < kFewestByDigits || count > kMostByDigits) {
+      std::sort(keys, keys + count);
+      return keys;
+    }
+    const auto key_of = [](uint64_t key) { return key; };
+    return internal::SortByDigits(std::span<const internal::Digit>(digits_), key_of, keys, keys + count, count);
+  }
+
+ private:
+  struct Room {
+    std::unique_ptr<uint64_t[]> keys;
+    int64_t entries = 0;
+  };
+
+  const std::vector<internal::Digit> digits_;
+  std::vector<Room> room_;
 };
 
 // [num_rows + 1]
@@ -152,15 +197,15 @@ bool Serves(const ThreadPool* pool, int threads, int64_t entries) {
 
 }  // namespace
 
-Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool) {
-  if (!Serves(pool, kBucketThreads, edges.num_edges())) return BuildCsrByTarget(edges);
-  if (std::optional<Csr> csr = internal::BuildCsrInBuckets(edges, *pool)) return *std::move(csr);
-  if (pool->num_threads() < kBuildingThreads) return BuildCsrByTarget(edges);
+Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool, std::vector<EdgeId>* sent) {
+  if (!Serves(pool, kBucketThreads, edges.num_edges())) return BuildCsrByTarget(edges, sent);
+  if (std::optional<Csr> csr = internal::BuildCsrInBuckets(edges, *pool, sent)) return *std::move(csr);
+  if (pool->num_threads() < kBuildingThreads) return BuildCsrByTarget(edges, sent);
   Csr csr;
   csr.num_rows = csr.num_cols = edges.num_nodes;
   csr.row_ptr = CountRows(edges.target, edges.num_nodes, *pool);
   csr.col.resize(edges.num_edges());
-  if (!edges.weighted()) {
+  if (!edges.weighted() && sent == nullptr) {
     Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { csr.col[at] = edges.source[e]; });
     ForRows(*pool, csr.row_ptr,
             [&](int64_t, EdgeId begin, EdgeId end, int) { std::sort(csr.col.begin() + begin, csr.col.begin() + end); });
@@ -168,19 +213,21 @@ Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool) {
   }
   std::vector<Place> places(edges.num_edges());
   Scatter(edges.target, csr.row_ptr, *pool, [&](EdgeId at, int64_t e) { places[at] = static_cast<Place>(e); });
-  csr.value.resize(edges.num_edges());
+  if (edges.weighted()) csr.value.resize(edges.num_edges());
+  if (sent != nullptr) sent->resize(edges.num_edges());
   ForRows(*pool, csr.row_ptr, [&](int64_t, EdgeId begin, EdgeId end, int) {
     SortPlaces(&places, begin, end, [&](Place e) { return edges.source[e]; });
     for (EdgeId at = begin; at < end; ++at) {
       csr.col[at] = edges.source[places[at]];
-      csr.value[at] = edges.weight[places[at]];
+      if (edges.weighted()) csr.value[at] = edges.weight[places[at]];
+      if (sent != nullptr) (*sent)[at] = places[at];
     }
   });
   return csr;
 }
 
-Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPool* pool) {
-  if (!Serves(pool, kRenumberingThreads, csr.nnz())) return RenumberCsr(csr, new_of_old);
+Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPool* pool, std::vector<EdgeId>* sent) {
+  if (!Serves(pool, kRenumberingThreads, csr.nnz())) return RenumberCsr(csr, new_of_old, sent);
   std::vector<NodeId> old_of_new(new_of_old.size());
   for (size_t v = 0; v < new_of_old.size(); ++v) old_of_new[new_of_old[v]] = static_cast<NodeId>(v);
   Csr renumbered;
@@ -192,7 +239,7 @@ Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPoo
     renumbered.row_ptr[row + 1] = renumbered.row_ptr[row] + csr.row_ptr[old_row + 1] - csr.row_ptr[old_row];
   }
   renumbered.col.resize(csr.nnz());
-  if (csr.value.empty()) {
+  if (csr.value.empty() && sent == nullptr) {
     RowSorter sorter(csr.num_cols, pool->num_threads());
     ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end, int thread) {
       const EdgeId old_begin = csr.row_ptr[old_of_new[row]];
@@ -201,16 +248,24 @@ Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPoo
     });
     return renumbered;
   }
-  std::vector<Place> places(csr.nnz());
-  renumbered.value.resize(csr.nnz());
-  ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end, int) {
-    std::iota(places.begin() + begin, places.begin() + end, static_cast<Place>(csr.row_ptr[old_of_new[row]]));
-    SortPlaces(&places, begin, end, [&](Place e) { return new_of_old[csr.col[e]]; });
-    for (EdgeId at = begin; at < end; ++at) {
-      renumbered.col[at] = new_of_old[csr.col[places[at]]];
-      renumbered.value[at] = csr.value[places[at]];
+  renumbered.value.resize(csr.value.size());
+  std::vector<EdgeId> renumbered_sent(sent != nullptr ? csr.nnz() : 0);
+  EntrySorter sorter(csr.num_cols, pool->num_threads());
+  ForRows(*pool, renumbered.row_ptr, [&](int64_t row, EdgeId begin, EdgeId end, int thread) {
+    const EdgeId old_begin = csr.row_ptr[old_of_new[row]];
+    uint64_t* const keys = sorter.Keys(end - begin, thread);
+    for (EdgeId k = 0; k < end - begin; ++k) {
+      keys[k] = uint64_t{static_cast<uint32_t>(new_of_old[csr.col[old_begin + k]])} << 32 | static_cast<Place>(k);
+    }
+    const uint64_t* const sorted = sorter.Sort(end - begin, thread);
+    for (EdgeId k = 0; k < end - begin; ++k) {
+      const EdgeId from = old_begin + static_cast<Place>(sorted[k]);
+      renumbered.col[begin + k] = static_cast<NodeId>(sorted[k] >> 32);
+      if (!csr.value.empty()) renumbered.value[begin + k] = csr.value[from];
+      if (sent != nullptr) renumbered_sent[begin + k] = (*sent)[from];
     }
   });
+  if (sent != nullptr) *sent = std::move(renumbered_sent);
   return renumbered;
 }
 

@@ -20,10 +20,11 @@ namespace vicinal {
 StatusOr<EdgeList> AssembleEdges(int64_t num_nodes, const TensorView& edge_index,
                                  const std::optional<TensorView>& edge_weight, ThreadPool* pool);
 
-// As without a pool, and in no more memory. Where that takes sorting by comparison, O(N + E log max degree) work: to
-// build where a few nodes have a large share of the edges, and to renumber.
-Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool);
-Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPool* pool);
+// As without a pool, `sent` too, and in no more memory. Where that takes sorting by comparison, O(N + E log max degree)
+// work: to build where a few nodes have a large share of the edges, and to renumber.
+Csr BuildCsrByTarget(const EdgeList& edges, ThreadPool* pool, std::vector<EdgeId>* sent = nullptr);
+Csr RenumberCsr(const Csr& csr, const std::vector<NodeId>& new_of_old, ThreadPool* pool,
+                std::vector<EdgeId>* sent = nullptr);
 
 // As without a pool. O(E log max degree) work with one, done as soon as a thread finds an edge without its reverse;
 // where rows are long, O(E + N log max degree threads), and 8 bytes per node and thread.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -15,6 +14,7 @@
 #include "engine/base/error.h"
 #include "engine/graph/check_tensor.h"
 #include "engine/graph/parallel_csr.h"
+#include "engine/graph/tasks.h"
 
 namespace vicinal {
 namespace {
@@ -28,13 +28,6 @@ Status CheckNodeCount(int64_t num_nodes) {
 
 // Ids that a thread takes at a time.
 constexpr int64_t kIdsPerTask = int64_t{1} << 18;
-
-// body(task) for each task in [0, tasks); on the calling thread where `pool` is null.
-template <class Body>
-void ForTasks(ThreadPool* pool, int64_t tasks, const Body& body) {
-  if (pool != nullptr) return pool->ParallelFor(tasks, [&](int64_t task, int) { body(task); });
-  for (int64_t task = 0; task < tasks; ++task) body(task);
-}
 
 // Narrows the ids [begin, end) of `bytes`. Stops at one out of range; returns where, or `end`.
 template <class T>
@@ -54,15 +47,13 @@ Status DecodeIds(const TensorView& edge_index, int64_t row, int64_t num_nodes, T
                  std::vector<NodeId>* ids) {
   const auto num_edges = static_cast<int64_t>(ids->size());
   const char* bytes = edge_index.bytes.data() + row * num_edges * static_cast<int64_t>(sizeof(T));
-  std::atomic<int64_t> first_fault{num_edges};
-  ForTasks(pool, (num_edges + kIdsPerTask - 1) / kIdsPerTask, [&](int64_t task) {
+  internal::Lowest first_fault(num_edges);
+  internal::ForTasks(pool, (num_edges + kIdsPerTask - 1) / kIdsPerTask, [&](int64_t task) {
     const int64_t begin = task * kIdsPerTask, end = std::min(num_edges, begin + kIdsPerTask);
     const int64_t fault = NarrowIds<T>(bytes, begin, end, num_nodes, ids->data());
-    int64_t first = first_fault.load(std::memory_order_relaxed);
-    while (fault < end && fault < first && !first_fault.compare_exchange_weak(first, fault)) {
-    }
+    if (fault < end) first_fault.Take(fault);
   });
-  const int64_t e = first_fault.load();
+  const int64_t e = first_fault.value();
   if (e == num_edges) return OkStatus();
   T id;
   std::memcpy(&id, bytes + e * static_cast<int64_t>(sizeof(T)), sizeof(T));
@@ -77,7 +68,7 @@ Status DecodeEdges(const TensorView& edge_index, ThreadPool* pool, EdgeList* edg
   // Memory is taken here, and touched for the first time by a thread for each: half of the time is that.
   std::array<std::vector<NodeId>*, 2> ends = {&edges->source, &edges->target};
   for (std::vector<NodeId>* ids : ends) ids->reserve(num_edges);
-  ForTasks(pool, 2, [&](int64_t row) { ends[row]->resize(num_edges); });
+  internal::ForTasks(pool, 2, [&](int64_t row) { ends[row]->resize(num_edges); });
   for (int64_t row = 0; row < 2; ++row) {
     VICINAL_RETURN_IF_ERROR(DecodeIds<T>(edge_index, row, edges->num_nodes, pool, ends[row]));
   }

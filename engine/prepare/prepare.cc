@@ -28,7 +28,7 @@ StatusOr<EdgeList> Assemble(GraphSource* source, ThreadPool* pool) {
   std::string().swap(source->edge_index.bytes);  // assigning an empty string would keep the memory
   source->edge_weight.reset();
   if (edges.ok() && source->edge_attr) {
-    VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(source->edge_attr->view(), edges->num_edges()).status());
+    VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(source->edge_attr->view(), edges->num_edges(), pool).status());
   }
   return edges;
 }
@@ -75,15 +75,14 @@ StatusOr<std::optional<Features>> Validate(GraphSource* source) {
 // By value: the edges are freed as soon as the CSR is built. `sent`: as BuildCsrByTarget's.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 StatusOr<Csr> MakeCsr(EdgeList edges, ThreadPool* pool, std::vector<EdgeId>* sent) {
-  return sent != nullptr ? BuildCsrByTarget(edges, sent) : BuildCsrByTarget(edges, pool);
+  return BuildCsrByTarget(edges, pool, sent);
 }
 
 // Chooses the order and applies it; `csr` and `sent` are then in execution order.
 StatusOr<ChosenOrder> Renumber(OrderKind requested, const ChooseOptions& options, Csr* csr, std::vector<EdgeId>* sent) {
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order, ChooseOrder(requested, *csr, options));
   if (order.permutation.is_identity()) return order;
-  const std::vector<NodeId>& new_of_old = order.permutation.new_of_old();
-  *csr = sent != nullptr ? RenumberCsr(*csr, new_of_old, sent) : RenumberCsr(*csr, new_of_old, options.pool);
+  *csr = RenumberCsr(*csr, order.permutation.new_of_old(), options.pool, sent);
   return order;
 }
 
@@ -102,11 +101,11 @@ std::string PaysOff(const ChosenOrder& order, double seconds) {
 }
 
 // The features of edges in execution order, out of their tensor. By value: both are freed as soon as that is done.
-void OrderFeaturesOfEdges(std::optional<HostTensor> edge_attr, const std::vector<EdgeId>& sent,
+void OrderFeaturesOfEdges(std::optional<HostTensor> edge_attr, const std::vector<EdgeId>& sent, ThreadPool* pool,
                           PreparedGraph::Parts* parts) {
   if (!edge_attr) return;
   parts->edge_feature_width = edge_attr->shape[1];
-  parts->edge_attr = OrderEdgeFeatures(edge_attr->view(), sent);
+  parts->edge_attr = OrderEdgeFeatures(edge_attr->view(), sent, pool);
 }
 
 // Communities with their nodes in execution order.
@@ -197,7 +196,8 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
                            stages.Run("profile", [&] { return Profile(csr, context.choose, &order); }));
   PreparedGraph::Parts parts;
   VICINAL_ASSIGN_OR_RETURN(auto matrix, stages.Run("publish", [&] {
-    OrderFeaturesOfEdges(std::exchange(source.edge_attr, std::nullopt), std::exchange(edges_sent, {}), &parts);
+    OrderFeaturesOfEdges(std::exchange(source.edge_attr, std::nullopt), std::exchange(edges_sent, {}),
+                         context.choose.pool, &parts);
     return Publish(std::move(features), order.permutation, *context.device);
   }));
 

@@ -96,9 +96,37 @@ TEST(Csr, IsTheSameMadeByThreads) {
     const EdgeList edges = RandomEdges(seed, seed % 2 == 0);
     const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, seed);
     const Csr csr = BuildCsrByTarget(edges, &pool);
-    ExpectHolds(csr, edges, SortByTarget(edges, Identity(edges.num_nodes)));
-    ExpectHolds(RenumberCsr(csr, name, &pool), edges, SortByTarget(edges, name));
+    const SortedEdges as_sent = SortByTarget(edges, Identity(edges.num_nodes)), renamed = SortByTarget(edges, name);
+    ExpectHolds(csr, edges, as_sent);
+    ExpectHolds(RenumberCsr(csr, name, &pool), edges, renamed);
+    std::vector<EdgeId> sent;
+    const Csr traced = BuildCsrByTarget(edges, &pool, &sent);
+    ExpectHolds(traced, edges, as_sent);
+    ExpectTraces(sent, as_sent);
+    ExpectHolds(RenumberCsr(traced, name, &pool, &sent), edges, renamed);
+    ExpectTraces(sent, renamed);
   }
+}
+
+void ExpectEqual(const Csr& got, const Csr& expected) {
+  EXPECT_EQ(got.num_rows, expected.num_rows);
+  EXPECT_EQ(got.num_cols, expected.num_cols);
+  EXPECT_EQ(got.row_ptr, expected.row_ptr);
+  EXPECT_EQ(got.col, expected.col);
+  EXPECT_EQ(got.value, expected.value);
+}
+
+// `edges` built and renamed by the pool's threads, traced and not, are what one thread makes of them.
+void ExpectSameByThreads(const EdgeList& edges, const std::vector<NodeId>& name, ThreadPool& pool) {
+  std::vector<EdgeId> expected_sent, sent;
+  const Csr expected = BuildCsrByTarget(edges, &expected_sent);
+  ExpectEqual(BuildCsrByTarget(edges, &pool), expected);
+  ExpectEqual(BuildCsrByTarget(edges, &pool, &sent), expected);
+  EXPECT_EQ(sent, expected_sent);
+  const Csr renamed = RenumberCsr(expected, name, &expected_sent);
+  ExpectEqual(RenumberCsr(expected, name, &pool), renamed);
+  ExpectEqual(RenumberCsr(expected, name, &pool, &sent), renamed);
+  EXPECT_EQ(sent, expected_sent);
 }
 
 // More edges than one task takes, and rows of very different lengths.
@@ -107,14 +135,7 @@ TEST(Csr, LargeOnesAreTheSameMadeByThreads) {
   for (const bool weighted : {false, true}) {
     EdgeList edges = RmatGraph(12, 300'000, 1);
     for (int64_t e = 0; weighted && e < edges.num_edges(); ++e) edges.weight.push_back(static_cast<float>(e));
-    const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, 2);
-    const Csr csr = BuildCsrByTarget(edges), threaded = BuildCsrByTarget(edges, &pool);
-    const Csr renumbered = RenumberCsr(csr, name), renumbered_threaded = RenumberCsr(csr, name, &pool);
-    for (const auto& [one, other] : {std::pair(&csr, &threaded), std::pair(&renumbered, &renumbered_threaded)}) {
-      EXPECT_EQ(one->row_ptr, other->row_ptr);
-      EXPECT_EQ(one->col, other->col);
-      EXPECT_EQ(one->value, other->value);
-    }
+    ExpectSameByThreads(edges, testing::RandomPermutation(edges.num_nodes, 2), pool);
   }
 }
 
@@ -135,7 +156,7 @@ TEST(Csr, KnowsSymmetryOfLongRowsForAnyNumberOfThreads) {
 }
 
 // Rows of up to 38,000 entries, shorter and longer than those that are sorted by digits, with duplicates.
-TEST(Csr, RenumbersLongRowsTheSameForAnyNumberOfThreads) {
+TEST(Csr, LongRowsAreTheSameForAnyNumberOfThreads) {
   EdgeList edges;
   edges.num_nodes = 300'000;
   for (NodeId row = 0; row < 240; ++row) {
@@ -144,13 +165,12 @@ TEST(Csr, RenumbersLongRowsTheSameForAnyNumberOfThreads) {
       edges.target.push_back(row);
     }
   }
-  const std::vector<NodeId> name = testing::RandomPermutation(edges.num_nodes, 5);
-  const Csr csr = BuildCsrByTarget(edges), expected = RenumberCsr(csr, name);
-  for (const int threads : {2, 7, 16}) {
-    ThreadPool pool(threads);
-    const Csr renumbered = RenumberCsr(csr, name, &pool);
-    EXPECT_EQ(renumbered.row_ptr, expected.row_ptr);
-    EXPECT_EQ(renumbered.col, expected.col);
+  for (const bool weighted : {false, true}) {
+    for (int64_t e = 0; weighted && e < edges.num_edges(); ++e) edges.weight.push_back(static_cast<float>(e));
+    for (const int threads : {2, 7, 16}) {
+      ThreadPool pool(threads);
+      ExpectSameByThreads(edges, testing::RandomPermutation(edges.num_nodes, 5), pool);
+    }
   }
 }
 
@@ -162,16 +182,18 @@ TEST(Csr, InBucketsIsTheSameForAnyNumberOfThreads) {
       // A row that is longer than the others, and duplicates with weights of their own.
       for (int64_t e = 0; e < 1'000; ++e) edges.target[1'000 * e] = edges.source[1'000 * e + 1] = 5;
       for (int64_t e = 0; weighted && e < edges.num_edges(); ++e) edges.weight.push_back(static_cast<float>(e));
-      const Csr expected = BuildCsrByTarget(edges);
+      std::vector<EdgeId> expected_sent;
+      const Csr expected = BuildCsrByTarget(edges, &expected_sent);
       for (const int threads : {1, 2, 7, 16}) {
         SCOPED_TRACE(::testing::Message() << nodes << " nodes, " << weighted << ", " << threads << " threads");
         ThreadPool pool(threads);
+        std::vector<EdgeId> sent;
         const std::optional<Csr> csr = internal::BuildCsrInBuckets(edges, pool);
-        ASSERT_TRUE(csr.has_value());
-        EXPECT_EQ(csr->num_rows, nodes);
-        EXPECT_EQ(csr->row_ptr, expected.row_ptr);
-        EXPECT_EQ(csr->col, expected.col);
-        EXPECT_EQ(csr->value, expected.value);
+        const std::optional<Csr> traced = internal::BuildCsrInBuckets(edges, pool, &sent);
+        ASSERT_TRUE(csr.has_value() && traced.has_value());
+        ExpectEqual(*csr, expected);
+        ExpectEqual(*traced, expected);
+        EXPECT_EQ(sent, expected_sent);
       }
     }
   }
@@ -183,10 +205,14 @@ TEST(Csr, InBucketsIsNotForSmallOnesAndStars) {
   EXPECT_FALSE(internal::BuildCsrInBuckets(UniformGraph(10'000, 20'000, 1), pool).has_value());
   EdgeList star = UniformGraph(10'000, 1'000'000, 1);
   for (int64_t e = 0; e < star.num_edges(); e += 2) star.target[e] = 7;
+  std::vector<EdgeId> sent = {7};
   EXPECT_FALSE(internal::BuildCsrInBuckets(star, pool).has_value());
-  const Csr csr = BuildCsrByTarget(star), threaded = BuildCsrByTarget(star, &pool);
-  EXPECT_EQ(threaded.row_ptr, csr.row_ptr);
-  EXPECT_EQ(threaded.col, csr.col);
+  EXPECT_FALSE(internal::BuildCsrInBuckets(star, pool, &sent).has_value());
+  EXPECT_EQ(sent, std::vector<EdgeId>{7});
+  for (const bool weighted : {false, true}) {
+    for (int64_t e = 0; weighted && e < star.num_edges(); ++e) star.weight.push_back(static_cast<float>(e));
+    ExpectSameByThreads(star, testing::RandomPermutation(star.num_nodes, 3), pool);
+  }
 }
 
 TEST(Csr, TransposesThePattern) {

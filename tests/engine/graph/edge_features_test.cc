@@ -17,6 +17,7 @@ using testing::FloatTensor;
 TEST(CheckEdgeFeatures, NamesTheFault) {
   EXPECT_EQ(*CheckEdgeFeatures(FloatTensor({2, 3}, {1, 2, 3, 4, 5, 6}).view(), 2), 3);
   EXPECT_EQ(*CheckEdgeFeatures(FloatTensor({0, 3}, {}).view(), 0), 3);
+  EXPECT_EQ(*CheckEdgeFeatures(FloatTensor({0, 2'000'000'000}, {}).view(), 0), 2'000'000'000);  // takes no memory
   const auto refused = [](const HostTensor& tensor, int64_t edges, const std::string& message) {
     ExpectRefused(CheckEdgeFeatures(tensor.view(), edges), "edge_attr", message);
   };
@@ -60,6 +61,26 @@ TEST(OrderEdgeFeatures, FollowsTheEntries) {
   const std::string bytes = "x" + testing::Bytes<float>({1, 2, 3, 4, 5, 6});
   const TensorView view = {DataType::kFloat32, {3, 2}, std::string_view(bytes).substr(1)};
   EXPECT_EQ(OrderEdgeFeatures(view, {2, 0, 1}), (std::vector<float>{5, 6, 1, 2, 3, 4}));
+}
+
+// More rows than a task takes. The first fault is named, whichever thread finds which.
+TEST(EdgeFeatures, AreTheSameForAnyNumberOfThreads) {
+  const int64_t edges = 300'000, width = 3;
+  std::vector<float> values(edges * width);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1'000'003);
+  std::vector<EdgeId> sent(edges);
+  for (int64_t e = 0; e < edges; ++e) sent[e] = (e * 7919 + 5) % edges;
+  const HostTensor tensor = FloatTensor({edges, width}, values);
+  const std::vector<float> expected = OrderEdgeFeatures(tensor.view(), sent);
+  values[width * 250'001 + 2] = values[width * 250'001 + 1] = values[width * 299'999] =
+      std::numeric_limits<float>::infinity();
+  const HostTensor faulty = FloatTensor({edges, width}, values);
+  for (const int threads : {1, 2, 7}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(OrderEdgeFeatures(tensor.view(), sent, &pool), expected);
+    EXPECT_EQ(*CheckEdgeFeatures(tensor.view(), edges, &pool), width);
+    ExpectRefused(CheckEdgeFeatures(faulty.view(), edges, &pool), "edge_attr", "edge_attr[250001, 1] is inf");
+  }
 }
 
 TEST(MeanEdgeFeatures, AreThoseOfEdgesFromOtherNodes) {
