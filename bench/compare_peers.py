@@ -14,6 +14,7 @@ time, and not run again.
 script itself needs numpy. A library that is not there is skipped aloud. bench/README.md says what is counted."""
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -40,7 +41,11 @@ def parse_arguments():
     parser.add_argument("--python", default=sys.executable, help="interpreter with torch and torch_geometric")
     parser.add_argument("--dgl-python", default=None, help="interpreter with dgl; none: DGL is left out")
     parser.add_argument("--graphs", default=",".join(GRAPHS))
-    parser.add_argument("--kinds", default=",".join([*cell_list.AGGREGATIONS, *cell_list.FORWARDS]))
+    parser.add_argument("--kinds", default=",".join([*cell_list.AGGREGATIONS, *cell_list.FORWARDS]), help="also " + ",".join(cell_list.EDGE_LAYERS))
+    parser.add_argument("--edge-dims", default="16", help="features of each edge, of layers that read them")
+    parser.add_argument("--compile", action="store_true", help="PyG's layers with features of edges with torch.compile, too")
+    parser.add_argument("--memory", action="store_true", help="peak memory of each contestant of these layers, each in a new process; with one thread")
+    parser.add_argument("--no-time", action="store_true", help="prepare and check cells, but do not time them")
     parser.add_argument("--widths", default=",".join(map(str, cell_list.WIDTHS)))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--order", default="auto", help="order of our prepared graph")
@@ -63,17 +68,13 @@ def parse_arguments():
 class Comparison:
     def __init__(self, options, threads, scratch, known):
         self.options, self.threads, self.scratch, self.known = options, threads, scratch, known
-        count = str(threads)
-        environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONPATH": ROOT}
-        self.ours = workers.Process([options.worker, count])
+        self.ours = self.start("ours")
         self.peers = {}
         for library, python in (("torch", options.python), ("dgl", options.dgl_python)):
             if python is None:
                 print(f"{library}: left out, no interpreter given", file=sys.stderr)
                 continue
-            self.peers[library] = workers.Process(
-                [python, "-m", "bench.peers.peer_worker", library, count], environment
-            )
+            self.peers[library] = self.start(library)
         self.about = self.ours.ask("hello")
         for library in list(self.peers):
             try:
@@ -81,45 +82,68 @@ class Comparison:
             except workers.WorkerError as error:
                 print(f"{library}: left out, {error}", file=sys.stderr)
                 del self.peers[library]
+        # Processes that run nothing themselves, for measuring memory.
+        self.untouched = {library: self.start(library) for library in self.peers} if options.memory else {}
         self.speeds = {"working_sets": WORKING_SETS, **self.ours.ask("floors", working_sets=WORKING_SETS)}
 
+    def start(self, contestant):
+        """A process of ours or of a library of peers."""
+        count = str(self.threads)
+        if contestant == "ours":
+            return workers.Process([self.options.worker, count])
+        python = self.options.python if contestant == "torch" else self.options.dgl_python
+        environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "PYTHONPATH": ROOT}
+        return workers.Process([python, "-m", "bench.peers.peer_worker", contestant, count], environment)
+
     def close(self):
-        for process in [self.ours, *self.peers.values()]:
+        for process in [self.ours, *self.peers.values(), *self.untouched.values()]:
             process.close()
 
-    def load(self, name):
-        data = exchange.load_dataset(os.path.join(self.options.data, name + ".npz"))
+    def load(self, name, edge_dim):
+        """`edge_dim`: None, or of each edge, for layers of cell_list.EDGE_LAYER_WIDTH columns."""
+        path = os.path.join(self.options.data, name + ".npz")
+        data = exchange.load_dataset(path, cell_list.EDGE_LAYER_WIDTH, edge_dim)
         file = os.path.join(self.scratch, "graph.safetensors")
-        exchange.write_safetensors(file, data.pop("tensors"))
+        tensors = data.pop("tensors")
+        in_edges = np.bincount(tensors["edge_index"][1], minlength=data["nodes"])
+        self.degrees = np.bincount(in_edges).tolist()
+        exchange.write_safetensors(file, tensors)
         self.graph = {"name": name, **data}
-        message = {"file": file, "nodes": data["nodes"], "features": data["features"]}
-        self.graph.update(self.ours.ask("graph", order=self.options.order, **message))
-        for process in self.peers.values():
-            process.ask("graph", **message)
+        self.message = {"file": file, "nodes": data["nodes"], "features": data["features"]}
+        self.graph.update(self.ours.ask("graph", order=self.options.order, **self.message))
+        for process in [*self.peers.values(), *self.untouched.values()]:
+            process.ask("graph", **self.message)
 
     def run(self, cell):
         """Measures one cell; None when our side has no answer that the peers agree with."""
         cell = {**cell, "threads": self.threads}
         if cell["kind"] == "forward":
             cell.update(self.model(cell["name"]))
+        if cell["kind"] == "edge_layer":
+            cell.update(self.edge_layer(cell))
         ours_file = os.path.join(self.scratch, "ours.f32")
-        cell["kernels"] = self.ours.ask(cell["kind"], result=ours_file, **self.request(cell))["kernels"]
+        op = "aggregate" if cell["kind"] == "aggregate" else "forward"
+        cell["kernels"] = self.ours.ask(op, result=ours_file, **self.request(cell))["kernels"]
         expected = np.fromfile(ours_file, np.float32)
         cell["peers"] = {}
         contestants = self.prepare_peers(cell, expected)
         del expected
-        rounds = self.measure(cell, contestants)
+        if self.options.memory and cell["kind"] == "edge_layer":
+            self.measure_memory(cell)
+        if self.options.no_time:
+            return cell
+        rounds, processor_rounds = self.measure(cell, contestants)
         for process in self.peers.values():
             process.ask("clear")
         if cell["kind"] == "aggregate":
             cell["floors"] = figures.aggregation_floors(
                 self.graph["nodes"], self.graph["edges"], cell["width"], cell["weighted"], self.speeds
             )
-        return figures.cell_verdict(cell, rounds)
+        return figures.add_processor_time(figures.cell_verdict(cell, rounds), processor_rounds)
 
     @staticmethod
     def request(cell):
-        names = ("kind", "reduce", "weighted", "width", "architecture", "weights")
+        names = ("kind", "name", "reduce", "weighted", "width", "architecture", "weights", "edge_dim", "compile")
         return {name: cell[name] for name in names if name in cell}
 
     def model(self, name):
@@ -129,6 +153,28 @@ class Comparison:
         if content is not None and not os.path.exists(weights):
             self.peers["torch"].ask("model", architecture=architecture, weights=weights, content=content)
         return {"architecture": architecture, "weights": weights, "trained": content is None}
+
+    def edge_layer(self, cell):
+        files = {key: os.path.join(self.scratch, f"{cell['name']}.{key}") for key in ("architecture", "weights")}
+        self.peers["torch"].ask("edge_layer", name=cell["name"], edge_dim=cell["edge_dim"], degrees=self.degrees, **files)
+        return {**files, "compile": self.options.compile}
+
+    def measure_memory(self, cell):
+        """The peak of what each contestant takes beside the graph: of ours and of each peer that gave the right answer."""
+        ours = self.start("ours")
+        try:
+            ours.ask("graph", order=self.options.order, **self.message)
+            answer = ours.ask("peak", **self.request(cell))
+        finally:
+            ours.close()
+        cell.update(ours_peak_bytes=answer["peak_bytes"], ours_scratch_bytes=answer["scratch_bytes"])
+        for name, peer in cell["peers"].items():
+            if "relative_l2" in peer:
+                untouched = self.untouched["dgl" if name.startswith("DGL") else "torch"]
+                try:
+                    peer["peak_bytes"] = untouched.ask("peak", peer=name, **self.request(cell))["peak_bytes"]
+                except workers.WorkerError as error:
+                    print(f"{report.title(cell)}, memory of {name}: {error}", file=sys.stderr)
 
     def prepare_peers(self, cell, expected):
         """Prepares, checks and screens; returns [(name, process)] of those that will be timed."""
@@ -168,9 +214,9 @@ class Comparison:
         return [(name, process) for name, (us, process) in first_runs.items() if us <= limit]
 
     def measure(self, cell, contestants):
-        """{name: [samples of each round]}; the peers begin at another place in each round."""
+        """{name: [samples of each round]}, elapsed and of processor time; the peers begin at another place in each round."""
         turn = {"budget_ms": self.options.burst_ms, "most": 50}
-        rounds = {name: [] for name in ["ours"] + [name for name, _ in contestants]}
+        rounds, processor = ({name: [] for name in ["ours"] + [name for name, _ in contestants]} for _ in range(2))
         for process in self.peers.values():
             process.rest()
         begin = time.perf_counter()
@@ -179,12 +225,15 @@ class Comparison:
                 break
             answer = self.ours.ask("time", **turn)
             rounds["ours"].append(answer["us"])
+            processor["ours"].append(answer["processor_us"])
             cell["kernels"] = answer["kernels"]
             first = number % max(1, len(contestants))
             for name, process in contestants[first:] + contestants[:first]:
-                rounds[name].append(process.ask("time", peer=name, **turn)["us"])
+                answer = process.ask("time", peer=name, **turn)
+                rounds[name].append(answer["us"])
+                processor[name].append(answer["processor_us"])
                 process.rest()
-        return rounds
+        return rounds, processor
 
 
 def relative_error(result, expected):
@@ -207,13 +256,28 @@ def save(path, document):
     os.replace(path + ".part", path)
 
 
+def run_cell(options, comparison, cell, document):
+    try:
+        cell = comparison.run(cell)
+    except workers.WorkerError as error:
+        print(f"{report.title({**cell, 'threads': comparison.threads})}: {error}", file=sys.stderr)
+        document["failed"].append({**cell, "threads": comparison.threads, "error": str(error)})
+        return
+    document["cells"].append(cell)
+    save(options.json, document)
+    if not options.quiet:
+        print(report.line(cell), flush=True)
+
+
 def run_threads(options, threads, document, done, deadline, scratch, known):
     """All cells at one number of threads; False when the time was up before."""
     left = {}
     for graph in options.graphs.split(","):
         todo = [
             c
-            for c in cell_list.enumerate_cells(graph, options.kinds.split(","), map(int, options.widths.split(",")))
+            for c in cell_list.enumerate_cells(
+                graph, options.kinds.split(","), map(int, options.widths.split(",")), map(int, options.edge_dims.split(","))
+            )
             if cell_list.cell_key({**c, "threads": threads}) not in done
         ]
         if todo:
@@ -226,21 +290,13 @@ def run_threads(options, threads, document, done, deadline, scratch, known):
         for graph, todo in left.items():
             if time.perf_counter() > deadline:
                 return False
-            comparison.load(graph)
-            document["graphs"][graph] = comparison.graph
-            for cell in todo:
-                if time.perf_counter() > deadline:
-                    return False
-                try:
-                    cell = comparison.run(cell)
-                except workers.WorkerError as error:
-                    print(f"{report.title({**cell, 'threads': threads})}: {error}", file=sys.stderr)
-                    document["failed"].append({**cell, "threads": threads, "error": str(error)})
-                    continue
-                document["cells"].append(cell)
-                save(options.json, document)
-                if not options.quiet:
-                    print(report.line(cell), flush=True)
+            for edge_dim, cells in itertools.groupby(todo, lambda cell: cell.get("edge_dim")):
+                comparison.load(graph, edge_dim)
+                document["graphs"][graph] = comparison.graph
+                for cell in cells:
+                    if time.perf_counter() > deadline:
+                        return False
+                    run_cell(options, comparison, cell, document)
     finally:
         comparison.close()
     return True

@@ -63,7 +63,7 @@ class Ours(Contestant):
 
     def turn(self, options, width, path):
         self.result(path, width)  # the worker holds one cell at a time
-        self.us += self.process.ask("time", budget_ms=options.turn_ms, most=50, processor=options.processor)["us"]
+        self.us += self.process.ask("time", budget_ms=options.turn_ms, most=50)["processor_us" if options.processor else "us"]
 
 
 class Peer(Contestant):
@@ -71,8 +71,8 @@ class Peer(Contestant):
         self.process.ask("make", peer=self.fields["peer"], result=path)
 
     def turn(self, options, width, path):
-        fields = {"peer": self.fields["peer"], "budget_ms": options.turn_ms, "most": 50, "processor": options.processor}
-        self.us += self.process.ask("time", **fields)["us"]
+        fields = {"peer": self.fields["peer"], "budget_ms": options.turn_ms, "most": 50}
+        self.us += self.process.ask("time", **fields)["processor_us" if options.processor else "us"]
 
 
 def relative_error(got, want):

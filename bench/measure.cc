@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "engine/base/thread_pool.h"
@@ -17,7 +20,20 @@ double MicrosecondsOf(const std::function<void()>& body, int repeats) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / repeats;
 }
 
+// A field of /proc/self/status, in bytes.
+int64_t MemoryOf(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(field + ":", 0) == 0) return int64_t{1024} * std::atoll(line.c_str() + field.size() + 1);
+  }
+  return 0;
+}
+
 }  // namespace
+
+int64_t ResidentBytes() { return MemoryOf("VmRSS"); }
+int64_t PeakMemoryBytes() { return MemoryOf("VmHWM"); }
+void ForgetPeakMemory() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 Timing Measure(const std::function<void()>& body, double budget_ms) {
   body();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Robust timing on a machine that others use too: many samples, the median of them, and how far the quarter quantiles
-// lie apart.
+// lie apart. And the memory of this process.
 #ifndef VICINAL_BENCH_MEASURE_H_
 #define VICINAL_BENCH_MEASURE_H_
 
@@ -23,6 +23,11 @@ Timing Measure(const std::function<void()>& body, double budget_ms);
 // Bytes per second that this machine copies (read + written), with `threads` threads over 64 MiB per array: what
 // memory-bound kernels are compared to.
 double CopyBytesPerSecond(int threads, double budget_ms);
+
+// What is resident of this process now, and the most that was since ForgetPeakMemory.
+int64_t ResidentBytes();
+int64_t PeakMemoryBytes();
+void ForgetPeakMemory();
 
 }  // namespace vicinal::bench
 

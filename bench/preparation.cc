@@ -2,7 +2,7 @@
 // What preparing a graph takes, stage by stage: each order of each number of threads several times, medians, and the
 // memory beside what was there before. The edges come shuffled, as an upload may bring them. A table, and JSON.
 //   vicinal_bench_prepare NAME | FILE.bin [--edges=N] [--threads=1,16] [--orders=auto,community,...] [--rounds=N]
-//     [--device=cuda:0] [--weighted] [--steps] [--json=FILE]
+//     [--device=cuda:0] [--weighted] [--edge_features=A] [--steps] [--json=FILE]
 // NAME is one of vicinal_bench_graphs, FILE.bin what that wrote. On a CPU `auto` does not measure, so that it takes the
 // same order everywhere.
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/binary_graph.h"
 #include "bench/counted_random.h"
+#include "bench/measure.h"
 #include "bench/published_graphs.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -44,6 +46,7 @@ ABSL_FLAG(std::vector<std::string>, orders, std::vector<std::string>({"auto"}), 
 ABSL_FLAG(int, rounds, 3, "Preparations of each order and number of threads.");
 ABSL_FLAG(std::string, device, "cpu", "cpu or cuda:0.");
 ABSL_FLAG(bool, weighted, false, "Whether edges have weights.");
+ABSL_FLAG(int64_t, edge_features, 0, "Features of each edge; 0: none.");
 ABSL_FLAG(bool, steps, false, "Time the steps of the stage renumber, too, each by itself.");
 ABSL_FLAG(std::string, json, "", "File to write the results to; empty: none.");
 
@@ -66,16 +69,6 @@ double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
   return values[values.size() / 2];
 }
-
-// A field of /proc/self/status in bytes: "VmRSS", what is resident; "VmHWM", the most that was since ForgetPeak.
-int64_t MemoryOf(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(field + ":", 0) == 0) return int64_t{1024} * std::atoll(line.c_str() + field.size() + 1);
-  }
-  return 0;
-}
-void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 // Sources, then targets, in an order that has nothing to do with the ids.
 std::vector<int32_t> ShuffledEnds(const BinaryGraph& graph) {
@@ -108,8 +101,11 @@ class Bench {
  public:
   Bench(const BinaryGraph& graph, std::string device)
       : nodes_(graph.nodes), ends_(ShuffledEnds(graph)), device_(std::move(device)) {
-    if (!absl::GetFlag(FLAGS_weighted)) return;
-    for (int64_t e = 0; e < edges(); ++e) weights_.push_back(static_cast<float>(1 + e % 1000));
+    for (int64_t e = 0; absl::GetFlag(FLAGS_weighted) && e < edges(); ++e) {
+      weights_.push_back(static_cast<float>(1 + e % 1000));
+    }
+    edge_attr_.resize(static_cast<size_t>(edges() * absl::GetFlag(FLAGS_edge_features)));
+    for (size_t i = 0; i < edge_attr_.size(); ++i) edge_attr_[i] = static_cast<float>(i % 1000);
   }
 
   int64_t nodes() const { return nodes_; }
@@ -161,15 +157,17 @@ class Bench {
 
     Json row = {{"order", order}, {"threads", threads}};
     std::map<std::string, std::vector<double>> seconds;
-    std::vector<double> all, peaks;
+    std::vector<double> all, processor, peaks;
     for (int round = 0; round < absl::GetFlag(FLAGS_rounds); ++round) {
-      const int64_t before = MemoryOf("VmRSS");
-      ForgetPeak();
+      const int64_t before = ResidentBytes();
+      ForgetPeakMemory();
       GraphSource source = Source(order);
       const auto begin = std::chrono::steady_clock::now();
+      const std::clock_t processor_begin = std::clock();
       const PreparedUpload upload = Must(PrepareGraph(std::move(source), 1, prepare));
       all.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      peaks.push_back(static_cast<double>(MemoryOf("VmHWM") - before));
+      processor.push_back(static_cast<double>(std::clock() - processor_begin) / CLOCKS_PER_SEC);
+      peaks.push_back(static_cast<double>(PeakMemoryBytes() - before));
       const PreparedGraph::Parts& parts = upload.graph->parts();
       for (const StageTime& stage : parts.stages) seconds[stage.stage].push_back(stage.seconds);
       row["taken"] = std::string(ToString(parts.order));
@@ -179,6 +177,7 @@ class Bench {
     }
     for (const auto& [stage, times] : seconds) row[stage + "_ms"] = 1e3 * Median(times);
     row["all_ms"] = 1e3 * Median(all);
+    row["processor_ms"] = 1e3 * Median(processor);
     row["peak_bytes"] = Median(peaks);
     row["rounds"] = all.size();
     return row;
@@ -194,18 +193,22 @@ class Bench {
     if (!weights_.empty()) {
       source.edge_weight = Tensor(DataType::kFloat32, {edges()}, weights_.data(), weights_.size() * sizeof(float));
     }
+    if (const int64_t width = absl::GetFlag(FLAGS_edge_features); width > 0) {
+      source.edge_attr =
+          Tensor(DataType::kFloat32, {edges(), width}, edge_attr_.data(), edge_attr_.size() * sizeof(float));
+    }
     return source;
   }
 
   const int64_t nodes_;
   const std::vector<int32_t> ends_;
   const std::string device_;
-  std::vector<float> weights_;
+  std::vector<float> weights_, edge_attr_;
 };
 
 void Print(const Json& row) {
   std::printf("%-10s %3d threads", row["order"].get<std::string>().c_str(), row["threads"].get<int>());
-  for (const char* stage : {"assemble", "validate", "csr", "renumber", "profile", "publish", "all"}) {
+  for (const char* stage : {"assemble", "validate", "csr", "renumber", "profile", "publish", "all", "processor"}) {
     std::printf("  %s %.1f", stage, row[std::string(stage) + "_ms"].get<double>());
   }
   std::printf(" ms, %.2f GB, takes %s, modularity %.4f\n", row["peak_bytes"].get<double>() / 1e9,

@@ -13,9 +13,11 @@
 //                                                              prepares a cell, runs it once and writes its
 //   {"op": "scores", "width", "config": [its parameters], "result"}
 //   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
-//   {"op": "time", "budget_ms", "most", "processor"}           -> us: [microseconds of a run, ...], kernels; on a GPU
-//   queued, too: the same of runs in batches of up to 100 that are waited for once. processor: of the process's
-//   processor time instead, which other programs disturb less
+//   {"op": "time", "budget_ms", "most"}                        -> us, processor_us: [microseconds of a run, ...],
+//   elapsed and of the process's processor time, which other programs disturb less; kernels; on a GPU queued, too: us
+//   of runs in batches of up to 100 that are waited for once
+//   {"op": "peak", "architecture", "weights"}                  -> peak_bytes: how much more memory planning and one run
+//   take than there was before, in a new process; scratch_bytes of the plan
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -42,10 +44,7 @@ double SecondsSince(SteadyClock::time_point begin) {
   return std::chrono::duration<double>(SteadyClock::now() - begin).count();
 }
 
-double SecondsNow(bool of_processor) {
-  if (of_processor) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
-  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
-}
+double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 class Worker {
  public:
@@ -70,6 +69,7 @@ class Worker {
     if (op == "scores") return Scores(request);
     if (op == "forward") return Forward(request);
     if (op == "time") return Time(request);
+    if (op == "peak") return Peak(request);
     return InvalidArgument("UNKNOWN_OP", "op", absl::StrCat("there is no op '", op, "'"));
   }
 
@@ -165,24 +165,36 @@ class Worker {
     if (task_ == nullptr) return FailedPrecondition("NO_TASK", "send op aggregate, scores or forward first");
     const double budget = request.value("budget_ms", 10.0) * 1e-3;
     const auto most = request.value("most", size_t{100});
-    const bool processor = request.value("processor", false);
-    double begin = SecondsNow(processor);
+    auto begin = SteadyClock::now();
     VICINAL_RETURN_IF_ERROR(task_->Run());
-    const double first = SecondsNow(processor) - begin;
+    const double first = SecondsSince(begin);
     const int repeats = first < 50e-6 ? static_cast<int>(50e-6 / (first + 1e-7)) + 1 : 1;
-    json us = json::array();
+    json us = json::array(), processor_us = json::array();
     for (double used = 0; us.empty() || (used < budget && us.size() < most);) {
-      begin = SecondsNow(processor);
+      begin = SteadyClock::now();
+      const double processor_begin = ProcessorSeconds();
       for (int r = 0; r < repeats; ++r) VICINAL_RETURN_IF_ERROR(task_->Run());
-      const double seconds = SecondsNow(processor) - begin;
+      const double seconds = SecondsSince(begin);
       used += seconds;
       us.push_back(seconds * 1e6 / repeats);
+      processor_us.push_back((ProcessorSeconds() - processor_begin) * 1e6 / repeats);
     }
-    json answer = {{"us", us}, {"kernels", task_->Kernels()}};
+    json answer = {{"us", us}, {"processor_us", processor_us}, {"kernels", task_->Kernels()}};
     if (!bench_.on_cpu()) {
       VICINAL_ASSIGN_OR_RETURN(answer["queued"], Queued(budget, us.back().get<double>() * 1e-6));
     }
     return answer;
+  }
+
+  StatusOr<json> Peak(const json& request) {
+    if (graph_.features == nullptr) return FailedPrecondition("NO_FEATURES", "send op graph with features first");
+    ForgetPeakMemory();
+    const int64_t before = ResidentBytes();
+    VICINAL_ASSIGN_OR_RETURN(
+        task_,
+        MakeForwardTask(bench_, graph_, {request.value("architecture", ""), request.value("weights", ""), false}));
+    VICINAL_RETURN_IF_ERROR(task_->Run());
+    return json{{"peak_bytes", PeakMemoryBytes() - before}, {"scratch_bytes", task_->scratch_bytes()}};
   }
 
   // What a run takes where nobody waits for each: batches, as many as the budget allows, at least one.

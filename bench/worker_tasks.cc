@@ -287,6 +287,8 @@ class ForwardTask final : public Task {
     return result;
   }
 
+  int64_t scratch_bytes() const override { return plan_->scratch_bytes(); }
+
   // With the mean time of each step, so that a slow cell can be looked into at once.
   std::vector<std::string> Kernels() const override {
     std::vector<std::string> kernels;

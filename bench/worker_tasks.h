@@ -44,6 +44,8 @@ class Task {
   }
   // The last run's result, rows in the client's order, [rows * width].
   virtual StatusOr<std::vector<float>> Result() const = 0;
+  // Of a plan, as Explain tells.
+  virtual int64_t scratch_bytes() const { return 0; }
   // Names of the kernels that ran.
   virtual std::vector<std::string> Kernels() const = 0;
 };

@@ -24,14 +24,12 @@ sys.path.insert(0, ROOT)
 import numpy as np
 import torch
 import torch_geometric
-from torch_geometric import nn as gnn
 
 from bench.peers import exchange, workers
+from bench.peers.edge_layers import WIDTH, layer_of, write_files
 
 TOLERANCE = 1e-5
-WIDTH, HEADS = 64, 8  # columns in and out
 NOT_CAPTURED = ("GATConv", "GATv2Conv")  # replacing loops waits for the GPU, which a capture cannot
-HIDDEN, GAUSSIANS = 16, 8  # of NNConv's network; of GMMConv
 LAYERS = ("GATConv", "GATv2Conv", "TransformerConv", "GINEConv", "CGConv", "ResGatedGraphConv", "GENConv", "NNConv")
 LAYERS += ("GMMConv",)
 
@@ -65,30 +63,6 @@ def load_edges(options, name):
             nodes = int(data["x"].shape[0]) if "x" in data else int(max(source.max(), target.max())) + 1
     order = np.lexsort((source, target))
     return np.stack([source[order], target[order]]), nodes
-
-
-def layer_of(kind, edge_dim):
-    """The arguments in our document, and PyG's layer."""
-    if kind == "GINEConv":
-        nn = [{"type": "Linear", "args": {"out_channels": WIDTH}}]
-        made = gnn.GINEConv(torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH)), edge_dim=edge_dim)
-        return {"nn": nn, "edge_dim": edge_dim}, made
-    if kind == "CGConv":
-        return {"dim": edge_dim}, gnn.CGConv(WIDTH, edge_dim)
-    if kind in ("ResGatedGraphConv", "GENConv"):
-        args = {"out_channels": WIDTH, "edge_dim": edge_dim}
-        return args, getattr(gnn, kind)(WIDTH, WIDTH, edge_dim=edge_dim)
-    if kind == "NNConv":
-        nn = [{"type": "Linear", "args": {"in_channels": edge_dim, "out_channels": HIDDEN}}, {"type": "ReLU"}]
-        nn.append({"type": "Linear", "args": {"out_channels": WIDTH * WIDTH}})
-        layers = (torch.nn.Linear(edge_dim, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, WIDTH * WIDTH))
-        return {"out_channels": WIDTH, "nn": nn}, gnn.NNConv(WIDTH, WIDTH, torch.nn.Sequential(*layers))
-    if kind == "GMMConv":
-        made = gnn.GMMConv(WIDTH, WIDTH, edge_dim, GAUSSIANS)
-        made.sigma.data.uniform_(0.5, 1.5)  # of untrained layers some are near 0, so that all weights are
-        return {"out_channels": WIDTH, "dim": edge_dim, "kernel_size": GAUSSIANS}, made
-    args = {"heads": HEADS, "edge_dim": edge_dim}
-    return {"out_channels": WIDTH // HEADS, **args}, getattr(gnn, kind)(WIDTH, WIDTH // HEADS, **args)
 
 
 def wait(device):
@@ -141,13 +115,8 @@ class Cell:
         self.attr = torch.from_numpy(attr).to(self.device)
 
     def ours(self, kind, args, layer):
-        document = {"format": "vicinal.model/1", "in_channels": WIDTH}
-        document["layers"] = [{"name": "a", "type": kind, "args": args}]
         names = {key: os.path.join(self.folder, key) for key in ("architecture", "weights", "result")}
-        with open(names["architecture"], "w", encoding="utf-8") as file:
-            json.dump(document, file)
-        tensors = {"a." + name: tensor.numpy() for name, tensor in layer.state_dict().items()}
-        exchange.write_safetensors(names["weights"], {n: t for n, t in tensors.items() if t.dtype == np.float32})
+        write_files(names["architecture"], names["weights"], kind, args, layer)
         answer = self.worker.ask("forward", **names)
         return np.fromfile(names["result"], np.float32), answer["kernels"]
 

@@ -18,10 +18,14 @@ FORWARDS = {
     "gat": (_PYG + "GAT", {"hidden_channels": 64, "num_layers": 2, "heads": 8, "act": "elu"}),
 }
 CLASSES_OF_MADE_MODELS = 8
+# Layers of 64 columns that read features of edges (edge_layers.py).
+EDGE_LAYERS = ("GATConv", "GATv2Conv", "TransformerConv", "GINEConv", "CGConv", "ResGatedGraphConv", "GENConv", "NNConv", "GMMConv", "PNAConv")
+EDGE_LAYER_WIDTH = 64
 
 
-def enumerate_cells(graph, kinds, widths):
-    """Cells of one graph, in the order they are run. `kinds`: names out of AGGREGATIONS and FORWARDS."""
+def enumerate_cells(graph, kinds, widths, edge_dims=()):
+    """Cells of one graph, in the order they are run. `kinds`: names out of AGGREGATIONS, FORWARDS and EDGE_LAYERS, each of the
+    last with every number of features per edge in `edge_dims`."""
     cells = []
     for width in widths:
         for name, (reduce, weighted) in AGGREGATIONS.items():
@@ -39,12 +43,16 @@ def enumerate_cells(graph, kinds, widths):
     for name in FORWARDS:
         if name in kinds:
             cells.append({"graph": graph, "kind": "forward", "name": name})
+    for edge_dim in edge_dims:
+        for name in EDGE_LAYERS:
+            if name in kinds:
+                cells.append({"graph": graph, "kind": "edge_layer", "name": name, "edge_dim": edge_dim})
     return cells
 
 
 def cell_key(cell):
     """Unique among the cells of one run."""
-    return "/".join([cell["graph"], cell["name"], str(cell.get("width", "")), str(cell["threads"])])
+    return "/".join([cell["graph"], cell["name"], str(cell.get("width", cell.get("edge_dim", ""))), str(cell["threads"])])
 
 
 def model_files(models_folder, scratch_folder, graph, name):

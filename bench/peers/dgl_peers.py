@@ -14,7 +14,7 @@ import dgl.ops
 import torch
 from torch import nn
 
-from bench.peers import exchange
+from bench.peers import dgl_edge_layers, exchange
 
 
 def start(threads):
@@ -44,6 +44,8 @@ def prepare(graph):
         graph.dgl[name] = g.formats(["csc", "coo"])
         graph.dgl[name].create_formats_()
     graph.weight = torch.from_numpy(graph.sorted_weight.copy())
+    if "edge_attr" in graph.tensors:
+        graph.attr = torch.from_numpy(graph.sorted_attr)
 
 
 def aggregations(graph, cell):
@@ -83,6 +85,28 @@ def maximum(g, x):
         g.srcdata["x"] = x
         g.update_all(fn.copy_u("x", "m"), fn.max("m", "y"))
         return g.dstdata["y"]
+
+
+def edge_layers(graph, cell):
+    """Those that DGL has, or that its operators give."""
+    make_layer = dgl_edge_layers.LAYERS.get(cell["name"])
+    if make_layer is None:
+        return {}
+    if cell["name"] == "NNConv" and 4 * graph.edge_index.shape[1] * graph.features**2 > dgl_edge_layers.EDGE_BUFFER_LIMIT:
+        raise MemoryError(f"a buffer of more than {dgl_edge_layers.EDGE_BUFFER_LIMIT} bytes")
+    weights = {
+        name.removeprefix("a."): torch.from_numpy(array.copy()) for name, array in exchange.read_safetensors(cell["weights"]).items()
+    }
+
+    def make(index):
+        def maker():
+            layer = make_layer(graph.dgl[index], graph.attr, weights)
+            x = features(graph)
+            return lambda: layer(x)
+
+        return maker
+
+    return {"DGL": make("int64"), "DGL, int32": make("int32")}
 
 
 def features(graph):

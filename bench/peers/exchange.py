@@ -53,9 +53,10 @@ def pattern(rows, cols):
     return values.reshape(rows, cols)
 
 
-def load_dataset(path, random_features=64):
+def load_dataset(path, random_features=64, edge_dim=None):
     """A graph of an npz data set as tensors of an upload. Where it has no edge weights or no features it is given some:
-    weights in (0, 1), and `random_features` dense columns."""
+    weights in (0, 1), and `random_features` dense columns. With `edge_dim` it has that many features of each edge, and
+    `random_features` columns in place of its own."""
     data = np.load(path, allow_pickle=False)
     edges = data["edge_index"].astype("<i4")
     nodes = (
@@ -67,12 +68,14 @@ def load_dataset(path, random_features=64):
     tensors["edge_weight"] = (
         data["edge_weight"] if "edge_weight" in data else (pattern(1, edges.shape[1])[0] + np.float32(1.0009)) / 2
     ).astype("<f4")
-    if "x_indptr" in data:
+    if edge_dim:
+        tensors["edge_attr"] = pattern(edges.shape[1], edge_dim)
+    if "x_indptr" in data and not edge_dim:
         features = int(data["x_shape"][1])
         tensors["x_indptr"] = data["x_indptr"].astype("<i8")
         tensors["x_indices"] = data["x_indices"].astype("<i4")
         tensors["x_values"] = data["x_data"].astype("<f4")
     else:
-        tensors["x"] = (data["x"] if "x" in data else pattern(nodes, random_features)).astype("<f4")
+        tensors["x"] = (data["x"] if "x" in data and not edge_dim else pattern(nodes, random_features)).astype("<f4")
         features = tensors["x"].shape[1]
     return {"nodes": nodes, "edges": edges.shape[1], "features": features, "tensors": tensors}

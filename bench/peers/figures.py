@@ -64,6 +64,21 @@ def paired_ratio(ours, peer):
     return percentile([percentile(p, 0.5) / percentile(o, 0.5) for o, p in zip(ours, peer)], 0.5)
 
 
+def add_processor_time(cell, rounds):
+    """Adds the medians and the lowest ratio of processor time, which other programs disturb less. `rounds`: as cell_verdict's."""
+    cell["ours"]["processor_median_us"] = percentile([us for samples in rounds["ours"] for us in samples], 0.5)
+    ratios = {}
+    for name, samples_of_rounds in rounds.items():
+        if name != "ours":
+            ratios[name] = paired_ratio(rounds["ours"], samples_of_rounds)
+            samples = [us for samples in samples_of_rounds for us in samples]
+            cell["peers"][name].update(processor_median_us=percentile(samples, 0.5), processor_ratio=ratios[name])
+    if ratios:
+        cell["best_peer_by_processor"] = min(ratios, key=ratios.get)
+        cell["processor_ratio"] = min(ratios.values())
+    return cell
+
+
 def cell_verdict(cell, rounds):
     """Adds to a cell what was measured: `rounds` holds for "ours" and each peer one list of samples a round. The best
     peer is the one with the lowest paired ratio to ours; the cell's ratio is that: above 1 we are faster."""

@@ -4,23 +4,30 @@
 from bench.peers import figures
 
 NEVER_SLOWER = 0.97  # of the best peer; what is below is named
-WANTED = {"aggregate": 1.5, "forward": 3.0}
+WANTED = {"aggregate": 1.5, "forward": 3.0, "edge_layer": 5.0}
 
 
 def title(cell):
-    width = f" {cell['width']}" if "width" in cell else ""
+    width = f" {cell['width']}" if "width" in cell else f" A={cell['edge_dim']}" if "edge_dim" in cell else ""
     return f"{cell['graph']} {cell['name']}{width}, {cell['threads']} thread{'s' if cell['threads'] > 1 else ''}"
 
 
 def line(cell):
-    ours = cell["ours"]
-    text = f"{title(cell):<44} {ours['median_us']:>11.1f} [{ours['p10_us']:.1f} - {ours['p90_us']:.1f}] us" f"{'':<2}"
+    text = f"{title(cell):<44}"
+    if "ours" in cell:
+        ours = cell["ours"]
+        text += f" {ours['median_us']:>11.1f} [{ours['p10_us']:.1f} - {ours['p90_us']:.1f}] us" f"{'':<2}"
     if "ratio" in cell:
         best = cell["peers"][cell["best_peer"]]
         text += (
             f" best peer {best['median_us']:>11.1f} [{best['p10_us']:.1f} - {best['p90_us']:.1f}] "
             f"ratio {cell['ratio']:.2f} ({cell['best_peer']})"
         )
+    if "processor_ratio" in cell:
+        text += f"; of processor time {cell['processor_ratio']:.2f} ({cell['best_peer_by_processor']})"
+    if "ours_peak_bytes" in cell:
+        peaks = [f"{name} {peer['peak_bytes'] / 1e6:.1f}" for name, peer in cell["peers"].items() if "peak_bytes" in peer]
+        text += f"; peak {cell['ours_peak_bytes'] / 1e6:.1f} MB, " + ", ".join(peaks)
     if "over_memory_floor" in cell:
         text += f"; {cell['over_memory_floor']:.2f} x memory floor, {cell['over_gather_floor']:.2f} x gather floor"
     return text

@@ -10,6 +10,7 @@ from torch import nn
 from torch_geometric.nn import SimpleConv
 from torch_geometric.nn import models as pyg_models
 
+from bench.peers import edge_layers as layers
 from bench.peers import exchange
 
 EDGE_BUFFER_LIMIT = 4 << 30  # bytes; a form that copies each edge's message is left out above it
@@ -43,6 +44,9 @@ def prepare(graph):
     graph.ptr = torch.from_numpy(graph.row_ptr)
     graph.weight = torch.from_numpy(graph.sorted_weight.copy())
     graph.weight_as_sent = torch.from_numpy(graph.edge_weight.copy())
+    if "edge_attr" in graph.tensors:
+        graph.attr = torch.from_numpy(graph.sorted_attr)
+        graph.attr_as_sent = torch.from_numpy(graph.tensors["edge_attr"].copy())
 
 
 def csr(graph, values, index=torch.int64):
@@ -187,6 +191,56 @@ def write_model(architecture_file, weights_file, architecture):
 def op_model(request):
     write_model(request["architecture"], request["weights"], request["content"])
     return {}
+
+
+def op_edge_layer(request):
+    """Random weights (seeded) of a layer, as the files that our side loads."""
+    torch.manual_seed(1)
+    degrees = torch.tensor(request["degrees"])
+    layers.write_files(
+        request["architecture"], request["weights"], request["name"], *layers.layer_of(request["name"], request["edge_dim"], degrees)
+    )
+    return {}
+
+
+def outside_inference_mode(layer):
+    """EdgeIndex fails inside."""
+
+    def forward(*inputs):
+        with torch.inference_mode(False), torch.no_grad():
+            return layer(*inputs)
+
+    return forward
+
+
+def edge_layers(graph, cell):
+    edges = graph.by_target.shape[1]
+    # NNConv makes a matrix for each edge.
+    if 4 * edges * layers.WIDTH * (layers.WIDTH if cell["name"] == "NNConv" else layers.HEADS) > EDGE_BUFFER_LIMIT:
+        raise MemoryError(f"a buffer of more than {EDGE_BUFFER_LIMIT} bytes")
+
+    def load():
+        _, layer = layers.layer_of(cell["name"], cell["edge_dim"], torch.ones(2, dtype=torch.int64))
+        weights = exchange.read_safetensors(cell["weights"])
+        layer.load_state_dict({n.removeprefix("a."): torch.from_numpy(w.copy()) for n, w in weights.items()}, strict=False)
+        return layer.eval()
+
+    x = dense_features(graph)
+
+    def on(index, attr, convert=lambda layer: layer):
+        def make():
+            layer = convert(load())
+            return lambda: layer(x, index, attr)
+
+        return make
+
+    makers = {"PyG edge_index": on(graph.edges, graph.attr_as_sent), "PyG edge_index by target": on(graph.by_target, graph.attr)}
+    sorted_index = torch_geometric.EdgeIndex(graph.by_target, sparse_size=(graph.nodes, graph.nodes), sort_order="col")
+    sorted_index.fill_cache_()
+    makers["PyG EdgeIndex by target"] = on(sorted_index, graph.attr, outside_inference_mode)
+    if cell.get("compile"):
+        makers["PyG edge_index by target, torch.compile"] = on(graph.by_target, graph.attr, torch.compile)
+    return makers
 
 
 def forwards(graph, cell):

@@ -13,6 +13,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 from bench.peers import cells, figures, report, workers
 
+try:
+    import numpy as np
+
+    from bench.peers import exchange
+except ImportError:
+    np = None
+
 
 def measured(name="sum", threads=1, ours=(10.0, 12.0), peer=(20.0, 24.0), **fields):
     cell = {
@@ -82,6 +89,16 @@ class Figures(unittest.TestCase):
         self.assertAlmostEqual(cell["over_gather_floor"], 4.4)
         self.assertNotIn("median_us", cell["peers"]["slow"])  # screened out: named, not compared
 
+    def test_processor_time_has_a_ratio_and_a_best_peer_of_its_own(self):
+        cell = {"peers": {"a": {}, "b": {}}}
+        figures.cell_verdict(cell, {"ours": [[10.0], [20.0]], "a": [[20.0], [40.0]], "b": [[30.0], [60.0]]})
+        figures.add_processor_time(cell, {"ours": [[5.0], [5.0]], "a": [[20.0], [20.0]], "b": [[15.0], [15.0]]})
+        self.assertEqual((cell["best_peer"], cell["ratio"]), ("a", 2.0))
+        self.assertEqual((cell["best_peer_by_processor"], cell["processor_ratio"]), ("b", 3.0))
+        self.assertEqual(cell["ours"]["processor_median_us"], 5.0)
+        self.assertEqual(cell["peers"]["a"]["processor_ratio"], 4.0)
+        self.assertIn("of processor time 3.00 (b)", report.line({**cell, "graph": "g", "name": "GINEConv", "edge_dim": 4, "threads": 1}))
+
     def test_only_peers_that_cannot_win_are_not_tried_again(self):
         known = {
             "peers": {
@@ -114,6 +131,24 @@ class Cells(unittest.TestCase):
     def test_only_the_kinds_asked_for(self):
         listed = cells.enumerate_cells("a", ["max", "gat"], [16, 32])
         self.assertEqual([(c["name"], c.get("width")) for c in listed], [("max", 16), ("max", 32), ("gat", None)])
+
+    def test_layers_with_features_of_edges_have_a_cell_for_each_number_of_features(self):
+        listed = cells.enumerate_cells("a", ["gat", "GINEConv", "CGConv"], [16], [4, 16])
+        named = [("gat", None), ("GINEConv", 4), ("CGConv", 4), ("GINEConv", 16), ("CGConv", 16)]
+        self.assertEqual([(c["name"], c.get("edge_dim")) for c in listed], named)
+        self.assertEqual(len({cells.cell_key({**c, "threads": 1}) for c in listed}), len(listed))
+
+    def test_a_data_set_gets_features_of_edges_and_dense_features(self):
+        if np is None:
+            self.skipTest("without numpy")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.npz")
+            np.savez(path, edge_index=np.array([[0, 1, 2], [1, 2, 0]]), x=np.ones((3, 5)))
+            plain, featured = exchange.load_dataset(path), exchange.load_dataset(path, 8, 4)
+        self.assertNotIn("edge_attr", plain["tensors"])
+        self.assertEqual((plain["features"], featured["features"]), (5, 8))
+        self.assertEqual(featured["tensors"]["edge_attr"].shape, (3, 4))
+        self.assertEqual(featured["tensors"]["x"].shape, (3, 8))
 
     def test_a_trained_model_is_taken_where_its_width_is_the_graphs(self):
         models = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models")
