@@ -52,6 +52,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=15, help="turns of each contestant, at most")
     parser.add_argument("--cell-seconds", type=float, default=4, help="no new round after this; at least 3 are run")
     parser.add_argument("--burst-ms", type=float, default=4, help="a contestant's samples within one turn")
+    parser.add_argument("--peers", nargs="*", help="names of the forms to run, such as 'DGL, int32'; default: all")
     parser.add_argument("--screen", type=float, default=2.5)
     parser.add_argument(
         "--known",
@@ -188,6 +189,8 @@ class Comparison:
                 cell["peers"][process.command[-2]] = {"failed": str(error)}
                 continue
             for name in names:
+                if self.options.peers and name not in self.options.peers:
+                    continue
                 if name in skip:
                     cell["peers"][name] = skip[name]
                     continue
