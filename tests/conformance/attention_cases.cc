@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/conformance/attention_operands.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/graphs.h"
 
@@ -61,28 +62,12 @@ HostAttention MakeAttention(const HostGraph& graph, AttentionKind kind, int64_t 
 }
 
 HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<AttentionKernel>& kernel, const Case& c) {
-  const HostAttention& a = c.attention;
   const DeviceGraph graph(*machine.device, c.graph);
-  // What lies between rows may be read with them, but not used.
-  const float poison = std::numeric_limits<float>::quiet_NaN();
-  const DeviceMatrix value(*machine.device, a.value, c.layout, poison);
-  const DeviceMatrix score_src(*machine.device, a.score_src, c.layout, 1e30f);
-  const DeviceMatrix score_dst(*machine.device, a.score_dst, {}, 1e30f);
-  const DeviceMatrix query(*machine.device, a.query, c.layout, poison);
-  const DeviceMatrix key(*machine.device, a.key, c.layout, poison);
-  const DeviceArray<float> att(*machine.device, a.att);
-  AttentionArgs args;
+  const AttentionOperands operands(*machine.device, c.attention, c.layout, std::numeric_limits<float>::quiet_NaN());
+  AttentionArgs args = operands.Args();
   args.problem = c.problem();
   args.config = c.config;
   args.adjacency = graph.view(false);
-  args.value = value.view();
-  args.score_src = score_src.view();
-  args.score_dst = score_dst.view();
-  args.query = query.view();
-  args.key = key.view();
-  args.att = att.data();
-  args.negative_slope = a.negative_slope;
-  args.score_scale = a.score_scale;
   return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.graph.rows, c.columns());
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/conformance/attention_operands.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/featured_graph.h"
 #include "tests/conformance/messages.h"
@@ -161,24 +162,13 @@ class AttentionOracle {
 
 HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<AttentionKernel>& kernel,
                const AttentionCase& c) {
-  const HostAttention& a = c.attention;
   const DeviceFeatures features(*machine.device, c.graph);
-  const DeviceMatrix value(*machine.device, a.value, c.layout, 1e30f), key(*machine.device, a.key, c.layout, 1e30f);
-  const DeviceMatrix query(*machine.device, a.query, c.layout, 1e30f), dst(*machine.device, a.score_dst, {}, 1e30f);
-  const DeviceMatrix src(*machine.device, a.score_src, c.layout, 1e30f);
-  const DeviceArray<float> att(*machine.device, a.att), weight(*machine.device, c.weight);
-  AttentionArgs args;
+  const AttentionOperands operands(*machine.device, c.attention, c.layout, 1e30f);
+  const DeviceArray<float> weight(*machine.device, c.weight);
+  AttentionArgs args = operands.Args();
   args.problem = c.problem();
   args.config = c.config;
   args.adjacency = features.adjacency(false);
-  args.value = value.view();
-  args.score_src = src.view();
-  args.score_dst = dst.view();
-  args.query = query.view();
-  args.key = key.view();
-  args.att = att.data();
-  args.negative_slope = a.negative_slope;
-  args.score_scale = a.score_scale;
   args.edge = features.view();
   args.edge_weight = weight.data();
   return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.graph.adjacency.rows, c.columns());
