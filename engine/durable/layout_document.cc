@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/state/file_error.h"
 #include "engine/state/sealed_json.h"
-#include "engine/tune/kept_record.h"
+#include "engine/tune/record_json.h"
 
 namespace vicinal::durable {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuning records as JSON, for the state directory and for export. A record names kernels, parameters and the version of
-// the order in which the chosen kernel adds, and never positions in a list: another build can tell whether it still
-// means the same (Usable).
+// Tuning records that outlive this build: kept in the state directory, or exported (record_json.h writes them). A
+// record names kernels, parameters and the version of the order in which the chosen kernel adds, and never positions in
+// a list: another build can tell whether it still means the same (Usable).
 #ifndef VICINAL_ENGINE_TUNE_KEPT_RECORD_H_
 #define VICINAL_ENGINE_TUNE_KEPT_RECORD_H_
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -23,7 +22,8 @@ inline constexpr int64_t kMaxTuningColumns = 65'536;
 // Maximum number of keys in a graph's table that requests and documents may reach.
 inline constexpr int64_t kMaxTuningKeys = 1024;
 
-// A record with the version of its chosen kernel (Kernel::declared_order).
+// A record with the version of its chosen kernel (Kernel::declared_order). Candidates of one that was parsed have
+// parameters, but no configuration yet.
 struct KeptRecord {
   TuningEntry entry;
   std::string order;  // empty: nothing is chosen
@@ -35,16 +35,6 @@ KeptRecord Keep(const KernelRegistry& registry, DeviceKind device, const TuningE
 
 // Drops the evidence, but for that of the default and the choice: what others than this graph may want to know.
 void Thin(KeptRecord* kept);
-
-// An adjacency, as records name it. ParseAdjacency: errors as ParseKeptRecord's.
-nlohmann::json ToJson(const AdjacencySpec& adjacency);
-StatusOr<AdjacencySpec> ParseAdjacency(const nlohmann::json& json, const std::string& where);
-
-nlohmann::json ToJson(const KeptRecord& kept);
-// INVALID_ARGUMENT (BAD_TUNING_RECORD) naming the member below `where`: missing, of another type, out of its range, or
-// in contradiction to others. Unknown members are ignored. Kernels are not looked up: candidates have parameters, but
-// no configuration yet.
-StatusOr<KeptRecord> ParseKeptRecord(const nlohmann::json& json, const std::string& where);
 
 // The entry for a graph whose adjacency has that shape (AdjacencyShape of entry.work.adjacency), with the
 // configurations of this build. INVALID_ARGUMENT if its choice does not mean here what it meant: KERNEL_UNKNOWN,

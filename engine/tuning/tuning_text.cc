@@ -9,6 +9,7 @@
 #include "engine/base/printable.h"
 #include "engine/base/strict_json.h"
 #include "engine/tune/kept_record.h"
+#include "engine/tune/record_json.h"
 #include "engine/tuning/tuning_request.h"
 
 namespace vicinal {

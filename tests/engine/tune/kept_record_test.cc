@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/tune/record_json.h"
 #include "tests/engine/tune/record_testing.h"
 
 namespace vicinal {
