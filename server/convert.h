@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts between the API's messages and the engine's types. Views reference the message they came from, which must
-// outlive them. Errors are INVALID_ARGUMENT with the field.
+// Converts what requests carry to the engine's types. Views reference the message they came from, which must outlive
+// them. Errors are INVALID_ARGUMENT with the field. What replies carry: convert_resources.h, convert_replies.h,
+// convert_profile.h, convert_tuning.h.
 #ifndef VICINAL_SERVER_CONVERT_H_
 #define VICINAL_SERVER_CONVERT_H_
 
@@ -9,11 +10,8 @@
 #include "engine/api/engine.h"
 #include "engine/api/links.h"
 #include "engine/base/status.h"
-#include "google/protobuf/timestamp.pb.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/inference.pb.h"
-#include "vicinal/v1/model.pb.h"
-#include "vicinal/v1/server.pb.h"
 
 namespace vicinal::server {
 
@@ -34,20 +32,6 @@ StatusOr<Priority> PriorityOf(const v1::ExecutionOptions& options, bool interact
 Status CheckName(std::string_view name, std::string_view field);
 // Likewise for the id of an upload.
 Status CheckUploadId(std::string_view id, std::string_view field);
-
-google::protobuf::Timestamp ToProto(WallTime time);
-v1::Reorder ToProto(OrderKind order);
-v1::Graph ToProto(const GraphResource& graph);
-v1::GraphPicture ToProto(const GraphPicture& picture);
-v1::FeatureSet ToProto(const FeatureSetResource& set);
-v1::Model ToProto(const ModelResource& model);
-v1::ServedBy ToProto(const ServedBy& served_by);
-v1::ExplainResponse ToProto(const Explanation& explanation);
-
-// A tensor [rows, cols] of the row-major values at `values`.
-void SetTensor(const float* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
-void SetTensor(const int32_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
-void SetTensor(const int64_t* values, int64_t rows, int64_t cols, v1::Tensor* tensor);
 
 }  // namespace vicinal::server
 

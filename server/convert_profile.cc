@@ -4,7 +4,7 @@
 namespace vicinal::server {
 namespace {
 
-v1::CommunityProfile ToProto(const CommunityProfile& communities) {
+v1::CommunityProfile CommunitiesOf(const CommunityProfile& communities) {
   v1::CommunityProfile out;
   out.set_community_count(communities.count);
   out.set_modularity(communities.modularity);
@@ -16,7 +16,7 @@ v1::CommunityProfile ToProto(const CommunityProfile& communities) {
   return out;
 }
 
-v1::Locality ToProto(const LocalityProfile& locality) {
+v1::Locality LocalityOf(const LocalityProfile& locality) {
   v1::Locality out;
   out.set_inside_window_and_community(locality.inside_window_and_community);
   for (const double share : locality.tile_density) out.add_tile_density_shares(share);
@@ -46,11 +46,11 @@ v1::GraphProfile ToProto(const GraphProfile& profile) {
   out.set_inside_window_after(profile.after.inside_window);
   out.set_mean_span_before(profile.before.mean_span);
   out.set_mean_span_after(profile.after.mean_span);
-  if (profile.communities.known) *out.mutable_communities() = ToProto(profile.communities);
+  if (profile.communities.known) *out.mutable_communities() = CommunitiesOf(profile.communities);
   for (const double bound : kDensityBounds) out.add_density_bounds(bound);
   out.set_density_tile(kDensityTile);
-  *out.mutable_before() = ToProto(profile.before);
-  *out.mutable_after() = ToProto(profile.after);
+  *out.mutable_before() = LocalityOf(profile.before);
+  *out.mutable_after() = LocalityOf(profile.after);
   out.set_l2_bytes(profile.caches.l2_bytes);
   out.set_llc_bytes(profile.caches.llc_bytes);
   return out;

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "server/convert.h"
+#include "server/convert_resources.h"
 
 namespace vicinal::server {
 namespace {

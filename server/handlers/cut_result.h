@@ -11,7 +11,7 @@
 #include "engine/api/engine.h"
 #include "engine/base/clock.h"
 #include "server/call.h"
-#include "server/convert.h"
+#include "server/convert_replies.h"
 #include "server/handlers/encode_result.h"
 #include "server/handlers/pieces.h"
 #include "server/metrics/metrics.h"

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
-#include "server/convert.h"
 #include "server/handlers/classify.h"
 
 namespace vicinal::server {

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "server/convert.h"
+#include "server/convert_replies.h"
 #include "server/handlers/classify.h"
 #include "server/handlers/cut_result.h"
 #include "server/handlers/encode_result.h"

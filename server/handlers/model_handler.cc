@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/convert.h"
+#include "server/convert_resources.h"
 #include "server/handlers/fit_reply.h"
 #include "server/handlers/pages.h"
 #include "server/handlers/versions.h"

@@ -9,6 +9,7 @@
 #include "engine/api/links.h"
 #include "engine/base/error.h"
 #include "server/convert.h"
+#include "server/convert_replies.h"
 #include "server/handlers/cut_result.h"
 #include "server/handlers/encode_result.h"
 #include "server/handlers/inference_handler.h"

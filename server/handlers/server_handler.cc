@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "server/convert.h"
+#include "server/convert_replies.h"
 #include "server/handlers/fit_reply.h"
 
 namespace vicinal::server {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "proto/wire/crc32c.h"
-#include "server/convert.h"
+#include "server/convert_resources.h"
 
 namespace vicinal::server {
 namespace {

@@ -11,6 +11,8 @@
 #include "engine/base/error.h"
 #include "engine/reorder/order.h"
 #include "server/convert_profile.h"
+#include "server/convert_replies.h"
+#include "server/convert_resources.h"
 #include "server/convert_tuning.h"
 
 namespace vicinal::server {

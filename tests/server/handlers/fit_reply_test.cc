@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/api/engine.h"
-#include "server/convert.h"
+#include "server/convert_replies.h"
 #include "server/convert_tuning.h"
 
 namespace vicinal::server {
