@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "server/certificate_files.h"
+#include "server/component_options.h"
 #include "server/core.h"
 #include "server/handlers/graph_handler.h"
 #include "server/handlers/inference_handler.h"
@@ -18,6 +19,7 @@
 #include "server/handlers/server_handler.h"
 #include "server/housekeeper.h"
 #include "server/http/listener.h"
+#include "server/metrics/engine_state.h"
 #include "server/metrics/nvml.h"
 #include "server/metrics/page.h"
 #include "server/open_inference/open_inference_handler.h"
@@ -57,47 +59,6 @@ constexpr std::chrono::seconds kTrimPeriod{5};
 
 // How long a token or certificate that was replaced in its file is taken still.
 constexpr std::chrono::seconds kFilePeriod{5};
-
-EngineOptions EngineOptionsOf(const Config& config, const Clock* clock, Metrics* metrics, Logger* log) {
-  EngineOptions options;
-  options.num_threads = config.threads;
-  options.device = config.device;
-  options.backend_path = config.backend_path;
-  options.memory_budget_bytes = config.limits.memory_budget_bytes;
-  options.device_memory_bytes = config.limits.device_memory_bytes;
-  options.max_queue = config.limits.max_queue;
-  options.max_queue_per_client = config.limits.max_queue_per_client;
-  options.tuning_budget = config.tuning_budget;
-  options.max_tuning_per_graph = config.max_tuning_per_graph;
-  options.tuning_strategy = config.tuning_strategy;
-  options.keep_answers = config.limits.max_answer_bytes > 0 ? config.keep_answers : KeepAnswers::kNever;
-  options.max_batch_delay = config.max_batch_delay;
-  options.max_answer_bytes = config.limits.max_answer_bytes;
-  options.max_preparations = config.limits.max_preparations;
-  options.max_cached_plans = config.limits.max_cached_plans;
-  options.max_graphs = config.limits.max_graphs;
-  options.max_feature_sets = config.limits.max_feature_sets;
-  options.max_nodes = config.limits.max_nodes;
-  options.max_models = config.limits.max_models;
-  options.state_dir = config.state_dir;
-  options.state_read_only = config.state_read_only;
-  options.scratch_dir = config.scratch_dir;
-  options.state_address = config.advertise_address;  // else as it listens: its port is not known yet
-  options.clock = clock;
-  options.stats = metrics;
-  options.logger = log;
-  return options;
-}
-
-UploadStore::Options UploadOptionsOf(const Limits& limits, Engine& engine, const Clock* clock) {
-  UploadStore::Options options;
-  options.max_chunk_bytes = limits.max_chunk_bytes;
-  options.max_open_uploads = limits.max_open_uploads;
-  options.ttl = limits.upload_ttl;
-  options.budget = &engine.memory();
-  options.clock = clock;
-  return options;
-}
 
 }  // namespace
 
@@ -333,33 +294,8 @@ void Server::Impl::LookAfterDevice() {
 
 StateSnapshot Server::Impl::Snapshot() {
   StateSnapshot state;
-  const ResourceCounts counts = engine->Counts();
-  state.graphs = counts.graphs;
-  state.resident_graphs = counts.resident_graphs;
-  state.host_graphs = counts.host_graphs;
-  state.device_bytes = counts.device_allocated_bytes;
-  state.device_limit_bytes = counts.device_limit_bytes;
-  state.feature_sets = counts.feature_sets;
-  state.models = counts.models;
-  state.not_durable = counts.not_durable;
-  state.on_disk = counts.on_disk;
-  state.on_host = counts.on_host;
-  state.on_device = counts.on_device;
-  state.quarantined_kernels = engine->quarantined_kernels();
-  state.last_state_write_seconds = std::chrono::duration<double>(counts.last_state_write.time_since_epoch()).count();
+  AddEngineState(*engine, &state);
   state.open_uploads = uploads->open_uploads();
-  state.queue_depth = engine->queue_depth();
-  state.kept_answers = engine->kept_answers();
-  state.busy_seconds = engine->busy_seconds();
-  const MemoryUse use = engine->memory().Snapshot();
-  state.graph_bytes = use.graphs;
-  state.feature_bytes = use.features;
-  state.model_bytes = use.models;
-  state.plan_bytes = use.plans;
-  state.answer_bytes = use.answers;
-  state.request_bytes = use.requests + use.receptive_fields;
-  state.upload_bytes = use.uploads;
-  state.budget_bytes = use.budget;
   state.ready = IsReady();
   if (const RpcServer* const serving = rpc_in_use.load()) state.connections = serving->Connections();
   state.open_calls = open_calls->open();
@@ -368,10 +304,6 @@ StateSnapshot Server::Impl::Snapshot() {
   state.stream_refusals = inference_handler->stream_shares().refusals();
   state.exposed = IsExposed(config);
   state.certificate_expiry_seconds = certificates.expiry_seconds();
-  for (KernelStatus& kernel : engine->Kernels()) {
-    state.launches.push_back(
-        {std::move(kernel.operation), std::move(kernel.name), std::move(kernel.device), kernel.launches});
-  }
   return state;
 }
 
