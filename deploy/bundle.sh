@@ -97,7 +97,7 @@ copy_scripts() {
   cp bench/cuda/*.py bench/cuda/*.sh "$folder/bench/cuda"
   cp bench/peers/__init__.py bench/peers/exchange.py bench/peers/figures.py bench/peers/workers.py "$folder/bench/peers"
   cp bench/serving/*.py "$folder/bench/serving"
-  cp bench/state/common.py "$folder/bench/state"
+  cp bench/state/common.py bench/state/scratch.py "$folder/bench/state"
   # The Python package, where the build has it.
   if [[ -d "$build/client/python/installed/vicinal" ]]; then
     mkdir -p "$folder/python"

@@ -8,14 +8,14 @@ import argparse
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import urllib.request
 
 import numpy as np
+
+from bench.state.scratch import Scratch, finish  # used as common.Scratch and common.finish
 
 CLASSES = 4
 DURABILITY_DURABLE = 3  # of vicinal.v1.Durability
@@ -29,19 +29,6 @@ def parser(description, json_name):
     made.add_argument("--seed", type=int, default=1)
     made.add_argument("--json", default=None, help=f"file for the results, for bench/results/record.py ({json_name})")
     return made
-
-
-class Scratch:
-    """`with Scratch(options.folder) as folder:` an empty folder, deleted in the end."""
-
-    def __init__(self, parent):
-        self.path = tempfile.mkdtemp(prefix="vicinal-bench-", dir=parent)
-
-    def __enter__(self):
-        return self.path
-
-    def __exit__(self, *_):
-        shutil.rmtree(self.path, ignore_errors=True)
 
 
 class Server:
@@ -172,12 +159,3 @@ def disk_bytes(folder, suffix=".vsec"):
     """Files of a folder with that suffix, and the bytes that they take on the disk (they have holes)."""
     files = [os.path.join(where, name) for where, _, names in os.walk(folder) for name in names if name.endswith(suffix)]
     return sorted(files), sum(os.stat(file).st_blocks * 512 for file in files)
-
-
-def finish(options, rows):
-    """Prints the rows and writes the file of results."""
-    for row in rows:
-        print(json.dumps(row, default=float), flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"rows": rows}, file, indent=1, default=float)

@@ -7,19 +7,18 @@ takes, what reading it takes, and what the first call after a start waits for wi
 
 Half of the edges join nodes of the same 128, so that there are dense blocks. Logits must be the same with made and with stored layouts."""
 
-import argparse
 import glob
 import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.state import start_bundle
+from bench.state import bundle
+from bench.state.scratch import Scratch, finish
 
 KERNELS = ("binned_rows", "length_sorted_rows", "neighbor_group", "partition_dual", "dense_tiles", "template_spmm:degree=2000", "source_panels")
 
@@ -30,10 +29,10 @@ def write_edges(archive, nodes, edges):
     header += b" " * (-(len(header) + 11) % 64) + b"\n"
     with archive.open("edge_index.npy", "w", force_zip64=True) as file:
         file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
-        pieces = [min(start_bundle.PIECE, edges - begin) for begin in range(0, edges, start_bundle.PIECE)]
-        targets = [start_bundle.random_bits(count, nodes - 1) for count in pieces]
+        pieces = [min(bundle.PIECE, edges - begin) for begin in range(0, edges, bundle.PIECE)]
+        targets = [bundle.random_bits(count, nodes - 1) for count in pieces]
         for index, (count, target) in enumerate(zip(pieces, targets)):
-            away = start_bundle.random_bits(count, 127 if index % 2 else nodes - 1)
+            away = bundle.random_bits(count, 127 if index % 2 else nodes - 1)
             both = int.from_bytes(target, "little") ^ int.from_bytes(away, "little")
             file.write(both.to_bytes(4 * count, "little"))
         for target in targets:
@@ -58,10 +57,10 @@ def ask(server, kernel, nodes):
 def measure(options, folder, state):
     with zipfile.ZipFile(os.path.join(folder, "large.npz"), "w", zipfile.ZIP_STORED) as archive:
         write_edges(archive, options.nodes, options.edges)
-        start_bundle.write_array(archive, "x", "<f4", (options.nodes, options.features), 0xBF7FFFFF)
-    start_bundle.write_model(options.features, folder)
+        bundle.write_array(archive, "x", "<f4", (options.nodes, options.features), bundle.FEATURE_BITS)
+    bundle.write_model(options.features, folder)
     nodes = ",".join(str(i * (options.nodes // 16)) for i in range(16))
-    server = start_bundle.Server(options, folder, state)
+    server = bundle.Server(options, folder, state)
     server.vicinal("graph", "upload", os.path.join(folder, "large.npz"), "--name", "large", "--reorder", "none", "--wait_for", "durable")
     server.vicinal("model", "upload", os.path.join(folder, "sum.json"), "--weights", os.path.join(folder, "sum.safetensors"), "--name", "sum")
     made = {kernel: ask(server, kernel, nodes) for kernel in options.kernels.split(",")}
@@ -70,8 +69,8 @@ def measure(options, folder, state):
     device = server.devices[0]
 
     def restart():
-        start_bundle.read_seconds(start_bundle.data_files(state))  # both starts from the page cache
-        server = start_bundle.Server(options, folder, state)
+        bundle.read_seconds(bundle.data_files(state))  # both starts from the page cache
+        server = bundle.Server(options, folder, state)
         answers = {kernel: ask(server, kernel, nodes) for kernel, (seconds, _) in made.items() if seconds is not None}
         server.stop()
         return server.seconds, answers
@@ -99,23 +98,15 @@ def measure(options, folder, state):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--bin", default="build/bundle/vicinal/bin", help="folder of vicinal-server and vicinal")
-    parser.add_argument("--device", default="cuda:0")
+    parser = bundle.parser(__doc__, "cuda:0")
     parser.add_argument("--nodes", type=int, default=1 << 18, help="a power of two")
     parser.add_argument("--edges", type=int, default=100_000_000)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--kernels", default=",".join(KERNELS))
-    parser.add_argument("--folder", default=None, help="scratch folder on the disk to measure; default: a temporary one")
-    parser.add_argument("--json", default=None, help="file for the results")
-    parser.add_argument("flags", nargs="*", help="after --: more flags of the server")
     options = parser.parse_args()
-    folder = tempfile.mkdtemp(prefix="vicinal-bench-", dir=options.folder)
-    try:
+    with Scratch(options.folder) as folder:
         rows = measure(options, folder, os.path.join(folder, "state"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    start_bundle.finish(options, rows)
+    finish(options, rows)
     return 0
 
 

@@ -8,28 +8,18 @@ server has its own, clients and generators of load have others, so that a query 
 A graph is replaced again and again. From READY to DURABLE `vicinal load` calls another graph, one load after the other, and once before
 each upload; only loads that ended before the write did count. The write is compared with dd conv=fsync of the files that were written, to the same disk."""
 
-import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.state import start_bundle
-
-
-def write_graph(path, nodes, edges, features):
-    """A random graph; `nodes` is a power of two."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        start_bundle.write_array(archive, "edge_index", "<i4", (2, edges), nodes - 1)
-        start_bundle.write_array(archive, "x", "<f4", (nodes, features), 0xBF7FFFFF)
+from bench.state import bundle
+from bench.state.scratch import Scratch, finish
 
 
 def durable_versions(state):
@@ -82,15 +72,15 @@ def write_once(server, graph, state, options, queries):
 
 def newest_files(state):
     versions = os.path.join(state, "graphs", "written")
-    return start_bundle.data_files(os.path.join(versions, max(os.listdir(versions), key=int)))
+    return bundle.data_files(os.path.join(versions, max(os.listdir(versions), key=int)))
 
 
 def measure(options, folder, state):
     small, written = os.path.join(folder, "small.npz"), os.path.join(folder, "written.npz")
-    write_graph(small, 1 << 14, 200_000, options.features)
-    write_graph(written, options.nodes, options.edges, options.features)
-    start_bundle.write_model(options.features, folder)
-    server = start_bundle.Server(options, folder, state)
+    bundle.write_graph(small, 1 << 14, 200_000, options.features)
+    bundle.write_graph(written, options.nodes, options.edges, options.features)
+    bundle.write_model(options.features, folder)
+    server = bundle.Server(options, folder, state)
     server.vicinal("graph", "upload", small, "--name", "small", "--wait_for", "durable")
     server.vicinal("model", "upload", os.path.join(folder, "sum.json"), "--weights", os.path.join(folder, "sum.safetensors"), "--name", "sum")
     write_once(server, written, state, options, False)  # buffers and files of a first time
@@ -123,9 +113,7 @@ def measure(options, folder, state):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--bin", default="build/bundle/vicinal/bin", help="folder of vicinal-server and vicinal")
-    parser.add_argument("--device", default="cpu")
+    parser = bundle.parser(__doc__, "cpu", "state_writing_cpu")
     parser.add_argument("--server_cores", default="0,1", help="processors of the server, as taskset takes them")
     parser.add_argument("--other_cores", default=None, help="processors of everything else; default: all")
     parser.add_argument("--nodes", type=int, default=1 << 22, help="a power of two")
@@ -135,19 +123,13 @@ def main():
     parser.add_argument("--queries_only", action="store_true", help="without the writes that are compared with dd: half the time")
     parser.add_argument("--rate", type=float, default=500, help="queries per second")
     parser.add_argument("--load_seconds", type=float, default=0.5)
-    parser.add_argument("--folder", default=None, help="scratch folder on the disk to measure; default: a temporary one")
-    parser.add_argument("--json", default=None, help="file for the results, for bench/results/record.py (state_writing_cpu)")
-    parser.add_argument("flags", nargs="*", help="after --: more flags of the server")
     options = parser.parse_args()
     options.server_command = ["taskset", "-c", options.server_cores]
     options.client_command = ["taskset", "-c", options.other_cores] if options.other_cores else []
     options.flags = ["--threads=2", *options.flags]
-    folder = tempfile.mkdtemp(prefix="vicinal-bench-", dir=options.folder)
-    try:
+    with Scratch(options.folder) as folder:
         rows = measure(options, folder, os.path.join(folder, "state"))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    start_bundle.finish(options, rows)
+    finish(options, rows)
     return 0
 
 
