@@ -26,6 +26,7 @@
 #include "engine/kernels/cpu/simd_targets.h"
 #include "hwy/foreach_target.h"
 //
+#include "engine/kernels/cpu/register_tiles-inl.h"
 #include "engine/kernels/cpu/vector-inl.h"
 
 #ifndef VICINAL_ENGINE_KERNELS_CPU_DENSE_UPDATE_ONCE_
@@ -44,15 +45,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int kPanelVectors = static_cast<int>(kPanel / kLanes);
-// Panels and rows of a tile, chosen so that accumulators, one row of panels and the broadcast fit 32 or 16 registers.
-inline constexpr int kMaxPanels = kLanes >= 16 ? 4 : 1;
-
-template <int kPanels>
-constexpr int TileRows() {
-  if (kLanes < 8) return 2;
-  if (kLanes < 16) return 6;
-  return kPanels == 4 ? 6 : kPanels == 3 ? 8 : kPanels == 2 ? 12 : 14;
-}
 
 // Rows [row, row + kRows) by panels [panel, panel + kPanels).
 template <int kRows, int kPanels>
@@ -122,24 +114,7 @@ HWY_NOINLINE void DenseUpdateRows(const DenseUpdateArgs& args, int64_t begin, in
   const int64_t panels = DivideUp(args.dst.cols, kPanel);
   for (int64_t block = begin; block < end; block += kRowBlock) {
     const int64_t block_end = Smaller(end, block + kRowBlock);
-    for (int64_t panel = 0; panel < panels;) {
-      const int64_t group = Smaller(kMaxPanels, panels - panel);
-      switch (group) {
-        case 1:
-          PanelGroup<1>(args, block, block_end, panel);
-          break;
-        case 2:
-          PanelGroup<HWY_MIN(2, kMaxPanels)>(args, block, block_end, panel);
-          break;
-        case 3:
-          PanelGroup<HWY_MIN(3, kMaxPanels)>(args, block, block_end, panel);
-          break;
-        default:
-          PanelGroup<kMaxPanels>(args, block, block_end, panel);
-          break;
-      }
-      panel += group;
-    }
+    ForPanelGroups(panels, [&](auto kPanels, int64_t panel) { PanelGroup<kPanels>(args, block, block_end, panel); });
   }
 }
 

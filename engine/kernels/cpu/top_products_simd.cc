@@ -26,6 +26,7 @@
 #include "engine/kernels/cpu/simd_targets.h"
 #include "hwy/foreach_target.h"
 //
+#include "engine/kernels/cpu/register_tiles-inl.h"
 #include "engine/kernels/cpu/vector-inl.h"
 
 #ifndef VICINAL_ENGINE_KERNELS_CPU_TOP_PRODUCTS_ONCE_
@@ -61,15 +62,6 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 inline constexpr int kPanelVectors = static_cast<int>(kQueriesOfPanel / kLanes);
-// As in dense_update_simd.cc: accumulators, one row of panels and the broadcast fit 32 or 16 registers.
-inline constexpr int kMaxPanels = kLanes >= 16 ? 4 : 1;
-
-template <int kPanels>
-constexpr int TileRows() {
-  if (kLanes < 8) return 2;
-  if (kLanes < 16) return 6;
-  return kPanels == 4 ? 6 : kPanels == 3 ? 8 : kPanels == 2 ? 12 : 14;
-}
 
 // Candidates [row, row + kRows) by the queries of kPanels panels from `panel` on.
 template <int kRows, int kPanels>
@@ -141,24 +133,8 @@ void OfferRows(const TopProductsJob& job, int64_t begin, int64_t end, TopEntry* 
   const int64_t panels = DivideUp(job.num_queries, kQueriesOfPanel);
   for (int64_t block = begin; block < end; block += kCandidateBlock) {
     const int64_t block_end = Smaller(end, block + kCandidateBlock);
-    for (int64_t panel = 0; panel < panels;) {
-      const int64_t group = Smaller(kMaxPanels, panels - panel);
-      switch (group) {
-        case 1:
-          ProductGroup<1>(job, block, block_end, panel, top);
-          break;
-        case 2:
-          ProductGroup<HWY_MIN(2, kMaxPanels)>(job, block, block_end, panel, top);
-          break;
-        case 3:
-          ProductGroup<HWY_MIN(3, kMaxPanels)>(job, block, block_end, panel, top);
-          break;
-        default:
-          ProductGroup<kMaxPanels>(job, block, block_end, panel, top);
-          break;
-      }
-      panel += group;
-    }
+    ForPanelGroups(panels,
+                   [&](auto kPanels, int64_t panel) { ProductGroup<kPanels>(job, block, block_end, panel, top); });
   }
 }
 
