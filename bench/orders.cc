@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,9 +18,9 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "bench/program.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/api/engine.h"
 #include "engine/graph/validate.h"
@@ -51,29 +50,11 @@ double SecondsOf(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-double Quantile(std::vector<double> values, double q) {
-  const auto place = values.begin() + static_cast<int64_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
-}
-
 Json Summary(const std::vector<double>& seconds) {
   const double median = Quantile(seconds, 0.5);
   return {{"median_ms", 1e3 * median},
           {"spread", (Quantile(seconds, 0.75) - Quantile(seconds, 0.25)) / median},
           {"runs", seconds.size()}};
-}
-
-void Must(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  std::exit(1);
-}
-
-template <class T>
-T Must(StatusOr<T> value) {
-  Must(value.status());
-  return *std::move(value);
 }
 
 EdgeList FromFile(const std::string& path) {
@@ -269,7 +250,7 @@ int Main(const std::string& name) {
     report[variant] = bench.Run(variant == "shuffled" ? ShuffleIds(edges, absl::GetFlag(FLAGS_seed)) : edges);
     Print(variant, report[variant]);
   }
-  if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) std::ofstream(path) << report.dump(2) << "\n";
+  WriteResults(absl::GetFlag(FLAGS_json), report);
   return 0;
 }
 
@@ -277,11 +258,7 @@ int Main(const std::string& name) {
 }  // namespace vicinal::bench
 
 int main(int argc, char** argv) {
-  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
-  if (words.size() != 2) {
-    std::fprintf(stderr,
-                 "usage: vicinal_bench_orders GRAPH.npz | uniform:NODES:EDGES | rmat:SCALE:EDGES | grid:SIDE\n");
-    return 2;
-  }
-  return vicinal::bench::Main(words[1]);
+  return vicinal::bench::RunWithWord(
+      argc, argv, "vicinal_bench_orders GRAPH.npz | uniform:NODES:EDGES | rmat:SCALE:EDGES | grid:SIDE",
+      vicinal::bench::Main);
 }

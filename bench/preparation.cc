@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,12 +19,12 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "bench/binary_graph.h"
 #include "bench/counted_random.h"
 #include "bench/measure.h"
+#include "bench/program.h"
 #include "bench/published_graphs.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -54,21 +52,6 @@ namespace vicinal::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-[[noreturn]] void Die(const Status& status) {
-  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
-  std::exit(1);
-}
-template <class T>
-T Must(StatusOr<T> value) {
-  if (!value.ok()) Die(value.status());
-  return *std::move(value);
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
 
 // Sources, then targets, in an order that has nothing to do with the ids.
 std::vector<int32_t> ShuffledEnds(const BinaryGraph& graph) {
@@ -248,7 +231,7 @@ int Main(const std::string& name) {
     std::printf("  steps %s\n", steps.back().dump().c_str());
   }
   const Json report = {{"device", absl::GetFlag(FLAGS_device)}, {"rows", rows}, {"steps", steps}};
-  if (const std::string path = absl::GetFlag(FLAGS_json); !path.empty()) std::ofstream(path) << report.dump(2) << "\n";
+  WriteResults(absl::GetFlag(FLAGS_json), report);
   return 0;
 }
 
@@ -256,10 +239,7 @@ int Main(const std::string& name) {
 }  // namespace vicinal::bench
 
 int main(int argc, char** argv) {
-  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
-  if (words.size() != 2) {
-    std::fprintf(stderr, "usage: vicinal_bench_prepare NAME | FILE.bin [--edges=N] [--threads=1,16] [--orders=auto]\n");
-    return 2;
-  }
-  return vicinal::bench::Main(words[1]);
+  return vicinal::bench::RunWithWord(
+      argc, argv, "vicinal_bench_prepare NAME | FILE.bin [--edges=N] [--threads=1,16] [--orders=auto]",
+      vicinal::bench::Main);
 }

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "bench/binary_graph.h"
+#include "bench/program.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/api/engine.h"
 #include "engine/base/mutex.h"
@@ -185,12 +185,6 @@ StatusOr<Answer> Ask(Engine& engine, const std::vector<int64_t>& ids, const Repl
   return Answer{took.count(), submitted.count(), *std::move(result)};
 }
 
-double Quantile(std::vector<double> values, double q) {
-  const auto place = values.begin() + static_cast<int64_t>(q * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
-}
-
 // All that is measured for one number of nodes.
 struct Rounds {
   std::vector<double> field_us, full_us, auto_us, ratios, regrets, computed_nodes;
@@ -308,7 +302,5 @@ int Main(const std::string& path) {
 }  // namespace vicinal::bench
 
 int main(int argc, char** argv) {
-  const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
-  if (rest.size() != 2) return std::fprintf(stderr, "usage: vicinal_bench_subsets GRAPH\n"), 2;
-  return vicinal::bench::Main(rest[1]);
+  return vicinal::bench::RunWithWord(argc, argv, "vicinal_bench_subsets GRAPH", vicinal::bench::Main);
 }

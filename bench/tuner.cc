@@ -22,6 +22,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "bench/program.h"
 #include "client/cpp/formats/graph_file.h"
 #include "engine/api/engine.h"
 #include "engine/graph/adjacency.h"
@@ -42,12 +43,6 @@ namespace vicinal::bench {
 namespace {
 
 constexpr int kFewestRounds = 9;
-
-void Must(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
 
 HostTensor Ends(const client::Array& array) {
   return {array.type == client::ElementType::kInt32 ? DataType::kInt32 : DataType::kInt64, array.shape, array.data};
@@ -111,11 +106,6 @@ const TuningCandidate* CandidateOf(const TuningRecord& record, const KernelSetti
   for (const TuningCandidate& candidate : record.candidates)
     if (candidate.setting == setting) return &candidate;
   return nullptr;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // Takes those out of `order` that are far from the fastest, so that there is time to tell the others apart.
