@@ -8,7 +8,6 @@ import json
 import math
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,17 +19,12 @@ import urllib.request
 import yaml
 
 from deploy_test import DATA, dashboard_queries, read
+from free_port import free_port
 from server_process import BIN, ServerProcess
 
 # Of scrapes and rules, in seconds.
 INTERVAL = 1
 PATIENCE_SECONDS = 120
-
-
-def free_address():
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{place.getsockname()[1]}"
 
 
 def eventually(what, ask):
@@ -48,7 +42,7 @@ class Prometheus:
     fire at once: what they wait for is the business of promtool's tests."""
 
     def __init__(self, target):
-        self.target, self.address = target, free_address()
+        self.target, self.address = target, f"127.0.0.1:{free_port()}"
         self.folder = tempfile.TemporaryDirectory(prefix="vicinal-prometheus-")
 
     def configure(self):
@@ -133,7 +127,7 @@ class PrometheusTest(unittest.TestCase):
                 load.communicate()
 
     def test_alerts_fire_and_clear(self):
-        address = free_address()
+        address = f"127.0.0.1:{free_port()}"
         with Prometheus(address) as prometheus:
             with ServerProcess(f"--metrics_listen={address}", "--drain_delay=15s") as server:
                 upload(server)

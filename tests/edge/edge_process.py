@@ -4,8 +4,8 @@
 import concurrent.futures
 import hashlib
 import os
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -14,15 +14,12 @@ import urllib.request
 import grpc
 
 ROOT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+sys.path.insert(0, os.path.join(ROOT, "tests", "deploy"))
+from free_port import free_port  # noqa: E402
+
 DEPLOY = os.path.join(ROOT, "deploy", "edge")
 START_SECONDS = 30
 TOKEN = "a-token-of-the-test+/="
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def openssl(*arguments):

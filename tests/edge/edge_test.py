@@ -293,8 +293,12 @@ class BoundsTest(EdgeTest):
     def test_connections_of_one_address(self):
         edge = self.edge(self.behind.target, connections_per_address=4)
         sockets = [self.open(edge) for _ in range(10)]
-        closed = [sock for sock in sockets if self.is_closed(sock, 0.5)]
-        self.assertEqual(len(closed), 6)
+
+        def closed():
+            return sum(self.is_closed(sock, 0.05) for sock in sockets)
+
+        wait_until(lambda: closed() >= 6, "connections beyond the limit are not closed")
+        self.assertEqual(closed(), 6)
         for sock in filter(None, sockets):
             sock.close()
         channel = self.channel(edge)
@@ -681,7 +685,7 @@ class ServerBehindTest(EdgeTest):
         future = self.graphs.TuneGraph.future(self.tune(range(16, 64, 4)), metadata=(BEARER,))
         wait_until(lambda: self.in_flight("TuneGraph"), "the call did not arrive")
         future.cancel()
-        wait_until(lambda: self.counted("TuneGraph", "CANCELLED") == before + 1, "the server still has the call", 5)
+        wait_until(lambda: self.counted("TuneGraph", "CANCELLED") == before + 1, "the server still has the call")
 
     def test_the_end_of_a_cancelled_upload_reaches_the_server(self):
         stop = threading.Event()
@@ -689,26 +693,30 @@ class ServerBehindTest(EdgeTest):
         future = self.graphs.UploadGraph.future(self.upload_messages("never", "upload-two", stop), metadata=(BEARER,))
         wait_until(lambda: self.in_flight("UploadGraph"), "the call did not arrive")
         future.cancel()
-        wait_until(lambda: not self.in_flight("UploadGraph"), "the server still has the call", 5)
+        wait_until(lambda: not self.in_flight("UploadGraph"), "the server still has the call")
 
     def test_deadlines_hold(self):
         def ended():
             return self.counted("TuneGraph", "DEADLINE_EXCEEDED") + self.counted("TuneGraph", "CANCELLED")
 
         before = ended()
-        with self.assertRaises(grpc.RpcError) as caught:
-            self.graphs.TuneGraph(self.tune(range(65, 128, 4)), metadata=(BEARER,), timeout=0.5)
-        self.assertEqual(caught.exception.code(), CODE.DEADLINE_EXCEEDED)
-        wait_until(lambda: ended() == before + 1, "the server still has the call", 5)
+        # Where the machine is so busy that the call does not get that far in the time, it is made again, with more of it and other widths.
+        for turn, seconds in enumerate((0.5, 2, 4)):
+            with self.assertRaises(grpc.RpcError) as caught:
+                self.graphs.TuneGraph(self.tune(range(65 + turn, 128, 4)), metadata=(BEARER,), timeout=seconds)
+            self.assertEqual(caught.exception.code(), CODE.DEADLINE_EXCEEDED)
+            if self.in_flight("TuneGraph") or ended() > before:
+                break
+        wait_until(lambda: ended() > before and not self.in_flight("TuneGraph"), "the server still has the call")
 
     def test_a_silent_watch_outlasts_every_other_limit(self):
-        # Silent for longer than the idle time (1 s) and than a call's (3 s), with the limit of a watch: 60 s.
-        tls = self.channel(self.edge(self.server.grpc, idle="1s", call="3s", watch="60s"))
+        # Silent for longer than the idle time (4 s) and than a call's (5 s), with the limit of a watch: 60 s. The handshake has the idle time.
+        tls = self.channel(self.edge(self.server.grpc, idle="4s", call="5s", watch="60s"))
         watch = tls.unary_stream("/grpc.health.v1.Health/Watch")(NO_MESSAGE, metadata=(BEARER,))
         self.assertEqual(next(watch), b"\x08\x01")
         ended = threading.Event()
         watch.add_callback(ended.set)
-        self.assertFalse(ended.wait(6), "the watch was ended")
+        self.assertFalse(ended.wait(7), "the watch was ended")
         self.assertEqual(call(tls, "/grpc.health.v1.Health/Check"), b"\x08\x01")
         watch.cancel()
 
