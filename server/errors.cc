@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/errors.h"
 
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <string>
 
@@ -36,54 +38,84 @@ std::string ShortenedMessage(absl::string_view message) {
   return Shortened(message, std::min(most, kMaxMessage));
 }
 
+// Many small messages and strings are made for each error, and under overload ten thousand errors a second: they share
+// one block, which lies on the stack unless names are long.
+class DetailsArena {
+ public:
+  template <class T>
+  T* Make() {
+    return google::protobuf::Arena::CreateMessage<T>(&arena_);
+  }
+
+ private:
+  static google::protobuf::ArenaOptions WithBlock(char* block) {
+    google::protobuf::ArenaOptions options;
+    options.initial_block = block;
+    options.initial_block_size = kBytes;
+    return options;
+  }
+  static constexpr size_t kBytes = 2048;
+  alignas(8) char block_[kBytes];
+  google::protobuf::Arena arena_{WithBlock(block_)};
+};
+
 template <class T>
-void Pack(const T& message, const char* name, v1::details::Status* status) {
+void Pack(const T& message, const char* type_url, v1::details::Status* status) {
   google::protobuf::Any* any = status->add_details();
-  any->set_type_url(std::string("type.googleapis.com/google.rpc.") + name);
-  any->set_value(message.SerializeAsString());
+  any->set_type_url(type_url);
+  message.SerializeToString(any->mutable_value());
 }
 
-void AddDetails(const ErrorDetail& detail, const std::string& message, v1::details::Status* out) {
-  v1::details::ErrorInfo info;
-  info.set_reason(detail.reason);
-  info.set_domain("vicinal.dev");
-  for (const auto& [key, value] : detail.metadata) (*info.mutable_metadata())[key] = Shortened(value, kMaxName);
-  if (!detail.reason.empty()) Pack(info, "ErrorInfo", out);
+void AddDetails(const ErrorDetail& detail, DetailsArena* arena, v1::details::Status* out) {
+  if (!detail.reason.empty()) {
+    auto* info = arena->Make<v1::details::ErrorInfo>();
+    info->set_reason(detail.reason);
+    info->set_domain("vicinal.dev");
+    for (const auto& [key, value] : detail.metadata) (*info->mutable_metadata())[key] = Shortened(value, kMaxName);
+    Pack(*info, "type.googleapis.com/google.rpc.ErrorInfo", out);
+  }
   if (!detail.field.empty()) {
-    v1::details::BadRequest bad_request;
-    auto* violation = bad_request.add_field_violations();
+    auto* bad_request = arena->Make<v1::details::BadRequest>();
+    auto* violation = bad_request->add_field_violations();
     violation->set_field(Shortened(detail.field, kMaxName));
-    violation->set_description(message);
-    Pack(bad_request, "BadRequest", out);
+    violation->set_description(out->message());
+    Pack(*bad_request, "type.googleapis.com/google.rpc.BadRequest", out);
   }
   if (!detail.resource_type.empty()) {
-    v1::details::ResourceInfo resource;
-    resource.set_resource_type(detail.resource_type);
-    resource.set_resource_name(Shortened(detail.resource_name, kMaxName));
-    Pack(resource, "ResourceInfo", out);
+    auto* resource = arena->Make<v1::details::ResourceInfo>();
+    resource->set_resource_type(detail.resource_type);
+    resource->set_resource_name(Shortened(detail.resource_name, kMaxName));
+    Pack(*resource, "type.googleapis.com/google.rpc.ResourceInfo", out);
   }
   if (detail.retry_after) {
-    v1::details::RetryInfo retry;
-    retry.mutable_retry_delay()->set_seconds(detail.retry_after->count() / 1000);
-    retry.mutable_retry_delay()->set_nanos(static_cast<int32_t>(detail.retry_after->count() % 1000 * 1'000'000));
-    Pack(retry, "RetryInfo", out);
+    auto* retry = arena->Make<v1::details::RetryInfo>();
+    retry->mutable_retry_delay()->set_seconds(detail.retry_after->count() / 1000);
+    retry->mutable_retry_delay()->set_nanos(static_cast<int32_t>(detail.retry_after->count() % 1000 * 1'000'000));
+    Pack(*retry, "type.googleapis.com/google.rpc.RetryInfo", out);
   }
+}
+
+void FillDetails(const Status& status, DetailsArena* arena, v1::details::Status* details) {
+  details->set_code(static_cast<int32_t>(status.code()));
+  details->set_message(ShortenedMessage(status.message()));
+  if (const auto detail = DetailOf(status)) AddDetails(*detail, arena, details);
 }
 
 }  // namespace
 
 v1::details::Status ToDetails(const Status& status) {
+  DetailsArena arena;
   v1::details::Status details;
-  details.set_code(static_cast<int32_t>(status.code()));
-  details.set_message(ShortenedMessage(status.message()));
-  if (const auto detail = DetailOf(status)) AddDetails(*detail, details.message(), &details);
+  FillDetails(status, &arena, &details);
   return details;
 }
 
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
-  const v1::details::Status details = ToDetails(status);
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details.message(), details.SerializeAsString());
+  DetailsArena arena;
+  auto* const details = arena.Make<v1::details::Status>();
+  FillDetails(status, &arena, details);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), details->message(), details->SerializeAsString());
 }
 
 Status NoMessage(std::string_view method) {

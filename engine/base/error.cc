@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/base/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -31,34 +32,41 @@ size_t SequenceLength(std::string_view text) {
 }
 
 // Details become Protobuf strings, which must be UTF-8; names come from clients and need not be.
-std::string ToUtf8(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
+void AppendUtf8(std::string_view text, std::string* out) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), is_ascii)) {
+    out->append(text);
+    return;
+  }
   while (!text.empty()) {
     const size_t length = SequenceLength(text);
     if (length == 0) {
-      out += "\xEF\xBF\xBD";  // the replacement character
+      *out += "\xEF\xBF\xBD";  // the replacement character
     } else {
-      out.append(text.substr(0, length));
+      out->append(text.substr(0, length));
     }
     text.remove_prefix(length == 0 ? 1 : length);
   }
-  return out;
 }
 
 // A detail as bytes: numbers as they are in memory, texts after their lengths. Under overload a server makes and reads
 // ten thousand details a second, so this is not a general format.
 class DetailWriter {
  public:
+  DetailWriter() { bytes_.reserve(kUsual); }
   void Number(int64_t value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
   void Text(std::string_view text) {
-    const std::string valid = ToUtf8(text);
-    Number(static_cast<int64_t>(valid.size()));
-    bytes_ += valid;
+    const size_t begin = bytes_.size();
+    Number(0);
+    AppendUtf8(text, &bytes_);
+    const auto size = static_cast<int64_t>(bytes_.size() - begin - sizeof(int64_t));
+    std::memcpy(&bytes_[begin], &size, sizeof(size));
   }
   std::string Take() { return std::move(bytes_); }
 
  private:
+  static constexpr size_t kUsual = 256;  // bytes; names are short
+
   std::string bytes_;
 };
 
