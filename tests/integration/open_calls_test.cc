@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "inference/grpc_inference.pb.h"
@@ -150,14 +152,19 @@ TEST_F(OpenCallsTest, WhoMayNotCallIsToldBeforeAnyMessage) {
 }
 
 TEST_F(OpenCallsTest, MessagesMustArriveInTime) {
-  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--message_timeout=300ms"}));
+  ASSERT_NO_FATAL_FAILURE(StartWithTokens({"--message_timeout=3s"}));
+  HeadersOnly health(Channel(), "grpc.health.v1.Health/Check", "");
+  std::vector<std::pair<std::string, std::unique_ptr<HeadersOnly>>> calls;  // all wait at once
   for (const char* name : {"GraphService/ListGraphs", "InferenceService/Classify", "InferenceService/EmbedStream",
                            "GraphService/WatchGraph", "GraphService/TuneGraph", "GraphService/UploadFeatures"}) {
-    const grpc::Status status = Call(std::string("vicinal.v1.") + name, "admin");
+    calls.emplace_back(name, std::make_unique<HeadersOnly>(Channel(), std::string("vicinal.v1.") + name, "admin"));
+  }
+  for (const auto& [name, call] : calls) {
+    const grpc::Status status = call->Await();
     EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << name;
     EXPECT_NE(status.error_details().find("MESSAGE_TIMEOUT"), std::string::npos) << status.error_message();
   }
-  EXPECT_EQ(Call("grpc.health.v1.Health/Check").error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(health.Await().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   UploadTinyGraph();
   UploadTinyModel();
   ExpectServes();

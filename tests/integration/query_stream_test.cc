@@ -209,8 +209,7 @@ TEST_F(QueryStreamTest, OneRequestsDeadlineIsNotTheStreams) {
 
 TEST_F(QueryStreamTest, TheCallsDeadlineEndsTheStream) {
   ASSERT_NO_FATAL_FAILURE(Start());
-  const auto stream =
-      client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", /*timeout=*/std::chrono::milliseconds(300));
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", /*timeout=*/std::chrono::seconds(3));
   ASSERT_TRUE(stream->Send(Classify(1, 0)));
   v1::InferStreamResponse answer;
   EXPECT_TRUE(stream->Receive(&answer));

@@ -10,7 +10,7 @@
 
 namespace vicinal::testing {
 
-inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kPatience{60};
 
 // Asks until `done` says so; a failure once kPatience has passed.
 template <class Done>
