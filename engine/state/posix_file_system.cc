@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -111,7 +112,8 @@ class PosixReadableFile final : public ReadableFile {
 
 class PosixFileLock final : public FileLock {
  public:
-  PosixFileLock(std::string path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  PosixFileLock(std::string path, Descriptor fd, Descriptor directory)
+      : path_(std::move(path)), fd_(std::move(fd)), directory_(std::move(directory)) {}
 
   Status SetHolder(std::string_view holder) override {
     VICINAL_RETURN_IF_ERROR(WriteAll(fd_.get(), path_, 0, holder));
@@ -121,7 +123,7 @@ class PosixFileLock final : public FileLock {
 
  private:
   const std::string path_;
-  const Descriptor fd_;  // closing it releases the lock
+  const Descriptor fd_, directory_;  // closing them releases the locks
 };
 
 Status AlreadyLocked(int fd, const std::string& path) {
@@ -285,7 +287,7 @@ Status PosixFileSystem::CheckReachable() const {
 }
 
 StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& path, std::string_view holder) {
-  VICINAL_ASSIGN_OR_RETURN(const Descriptor parent, OpenDirectory(ParentOf(path)));
+  VICINAL_ASSIGN_OR_RETURN(Descriptor parent, OpenDirectory(ParentOf(path)));
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
   Descriptor fd(Retry([&] { return openat(parent.get(), NameOf(path).c_str(), kFlags, kFileMode); }));
   if (fd.get() < 0) return FileError("open", path, errno);
@@ -296,7 +298,11 @@ StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& pat
     if (errno == EAGAIN || errno == EACCES) return AlreadyLocked(fd.get(), path);
     return FileError("lock", path, errno);
   }
-  auto locked = std::make_unique<PosixFileLock>(path, std::move(fd));
+  // Where somebody has deleted the file, another one is not locked, but its directory is. NFS locks no directories.
+  if (Retry([&] { return flock(parent.get(), LOCK_EX | LOCK_NB); }) != 0 && errno == EWOULDBLOCK) {
+    return AlreadyLocked(fd.get(), path);
+  }
+  auto locked = std::make_unique<PosixFileLock>(path, std::move(fd), std::move(parent));
   VICINAL_RETURN_IF_ERROR(locked->SetHolder(holder));
   return locked;
 }

@@ -48,7 +48,9 @@ class PosixFileSystem final : public FileSystem {
   StatusOr<FileInfo> Stat(const std::string& path) const override;
   StatusOr<int64_t> FreeBytes() const override;
   Status CheckReachable() const override;
-  // An "open file description" lock: gone when the process is, on this host or, over NFS 4, another.
+  StatusOr<std::unique_ptr<FileSystem>> Reopen() const override;
+  // An "open file description" lock: gone when the process is, on this host or, over NFS 4, another. Where the file
+  // system can, the directory of `path` is locked as well (flock), so that deleting the file lets nobody else in.
   StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path, std::string_view holder) override;
 
  protected:

@@ -188,6 +188,15 @@ TEST_F(PosixFileSystemTest, ALockDoesNotOutliveItsProcess) {
   close(ready[1]);
 }
 
+TEST_F(PosixFileSystemTest, DeletingTheLockFileLetsNobodyIn) {
+  auto lock = files_->Lock("LOCK", "first");
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  ASSERT_TRUE(files_->Unlink("LOCK").ok());
+  EXPECT_EQ(ReasonOf(files_->Lock("LOCK", "second").status()), "STATE_LOCKED");
+  lock->reset();
+  EXPECT_TRUE(files_->Lock("LOCK", "second").ok());
+}
+
 TEST_F(PosixFileSystemTest, ReplaceFileLeavesNoTemporaryAndIgnoresAnOldOne) {
   Write("N.tmp", "left by a crash");
   ASSERT_TRUE(ReplaceFile(*files_, "N", "1").ok());
