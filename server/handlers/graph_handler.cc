@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/budget_error.h"
 #include "server/convert.h"
 #include "server/convert_resources.h"
 #include "server/convert_tuning.h"
@@ -46,6 +47,13 @@ GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manife
   sizes.features = FeatureSizesOf(manifest);
   sizes.order = *FromProto(spec.reorder());
   return sizes;
+}
+
+// The least that feature sets take in memory, in which numbers and indices have 32 bits.
+int64_t LeastBytes(const FeatureSetResource& set) { return set.entry_count * int64_t{4}; }
+int64_t LeastBytes(const FeatureSizes& sizes) {
+  if (sizes.dense) return sizes.dense->bytes;
+  return sizes.indices ? sizes.indices->bytes / 2 : 0;  // perhaps sent with 64 bits
 }
 
 // Of the tensors: numbers of 16 bits are stored with 32.
@@ -117,6 +125,19 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   return OkStatus();
 }
 
+// A graph on disk comes back to memory with all its feature sets. One more than fit together would keep it away for
+// good, and its upload would hold the memory that loading the graph needs.
+Status GraphHandler::CheckFitsBeside(const GraphResource& graph, const FeatureSizes& sizes) const {
+  const int64_t budget = engine_.memory().Snapshot().budget;
+  if (budget == 0 || !engine_.durable()) return OkStatus();
+  int64_t bytes = graph.serving->size_bytes + LeastBytes(sizes);
+  for (const FeatureSetResource& set : graph.feature_sets) bytes += LeastBytes(set);
+  if (bytes <= budget) return OkStatus();
+  return OverBudget(absl::StrCat("graph '", graph.name, "' with its ", graph.feature_sets.size(),
+                                 " feature sets and this one, which enter memory together,"),
+                    bytes, budget);
+}
+
 StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec) {
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(spec.graph()));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
@@ -134,6 +155,7 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
         return AlreadyExists("feature set", spec.name(), "set replace to replace it, or delete it first");
       VICINAL_RETURN_IF_ERROR(CheckVersion("feature set", spec.name(), set.version, spec.if_version()));
     }
+    VICINAL_RETURN_IF_ERROR(CheckFitsBeside(graph, sizes));
     return engine_.CheckFeaturesFit(sizes, spec.replace());
   });
 }

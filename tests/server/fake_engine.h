@@ -79,6 +79,11 @@ class FakeEngine : public Engine {
     MutexLock lock(&mutex_);
     graphs_[name].serving.emplace().version = 7;
   }
+  // It has one more feature set of so many entries.
+  void AddFeatures(const std::string& graph, int64_t entries) {
+    MutexLock lock(&mutex_);
+    graphs_[graph].feature_sets.emplace_back().entry_count = entries;
+  }
   StatusOr<GraphPicture> Picture(const std::string& name, int) const override {
     MutexLock lock(&mutex_);
     if (graphs_.count(name) == 0) return NotFound("graph", name);
@@ -185,12 +190,14 @@ class FakeEngine : public Engine {
   int64_t queue_depth() const override { return 0; }
   double busy_seconds() const override { return 0.0; }
   bool Drain(MonotonicTime) override { return true; }
+  bool durable() const override { return keeps; }
 
   Status fail_put, fail_fit, refuse_submit;
   GraphSizes last_graph_sizes;
   FeatureSizes last_feature_sizes;
   MemoryBudget budget{int64_t{1} << 30};
   int puts = 0;
+  bool keeps = false;  // has a state directory
   std::optional<GraphSource> last_graph;
   bool prepares = false;  // nothing that was put is READY
   mutable UploadedVersion last_waited;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/handlers/graph_handler.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/reorder/order.h"
 #include "proto/wire/crc32c.h"
 #include "tests/server/fake_engine.h"
@@ -356,7 +358,8 @@ TEST_F(GraphHandlerTest, TuningStaysWithinAReply) {
   EXPECT_EQ(tuned.records_left_out(), 1);
 }
 
-TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
+// The first message of an upload of two columns for the graph g.
+v1::UploadFeaturesRequest FeaturesSpec() {
   v1::UploadFeaturesRequest request;
   request.mutable_spec()->set_graph("g");
   request.mutable_spec()->set_name("f");
@@ -366,6 +369,30 @@ TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
   tensor->set_dtype(v1::DATA_TYPE_FLOAT32);
   tensor->add_shape(FakeEngine::kNodes);
   tensor->add_shape(2);
+  return request;
+}
+
+TEST_F(GraphHandlerTest, FeaturesThatNeverFitBesideTheOthersOfTheirGraphAreRefused) {
+  const int64_t budget = engine_.budget.Snapshot().budget;
+  const int64_t bytes = FakeEngine::kNodes * 2 * 4;
+  engine_.Serve("g");
+  engine_.AddFeatures("g", (budget - bytes) / 4);
+  engine_.keeps = true;
+  EXPECT_TRUE(handler_.UploadFeatures(call_)->Take(FeaturesSpec()).ok()) << "they fill the budget";
+  engine_.AddFeatures("g", 1);
+  v1::UploadFeaturesRequest request = FeaturesSpec();
+  request.mutable_spec()->set_upload_id("another");
+  const Status refused = handler_.UploadFeatures(call_)->Take(request).status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
+  EXPECT_EQ(DetailOf(refused)->reason, "OVER_BUDGET");
+  EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("with its 2 feature sets and this one"));
+  // Where nothing leaves memory, the budget alone decides.
+  engine_.keeps = false;
+  EXPECT_TRUE(handler_.UploadFeatures(call_)->Take(request).ok());
+}
+
+TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
+  v1::UploadFeaturesRequest request = FeaturesSpec();
   // The fake's graph is READY in name only: no version serves.
   EXPECT_EQ(handler_.UploadFeatures(call_)->Take(request).status().code(), StatusCode::kFailedPrecondition);
   request.mutable_spec()->set_graph("unknown");
