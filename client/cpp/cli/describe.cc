@@ -67,6 +67,13 @@ void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
   PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
 }
 
+// Where the version is that serves, for tables.
+std::string PlaceText(const v1::Graph& graph) {
+  if (graph.version() == 0) return "-";
+  const char* const place = !graph.resident() ? "disk" : graph.tier() == v1::Graph::TIER_DEVICE ? "GPU" : "memory";
+  return absl::StrCat(place, graph.pinned() ? ", pinned" : "");
+}
+
 // A number of features per edge, for tables.
 std::string WidthText(int64_t width) { return width > 0 ? absl::StrCat(width) : "-"; }
 
@@ -105,13 +112,14 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
     out << "no graphs\n";
     return;
   }
-  Table table({"graph", "version", "state", "nodes", "edges", "edge features", "order", "memory", "feature sets"});
+  Table table(
+      {"graph", "version", "state", "nodes", "edges", "edge features", "order", "memory", "where", "feature sets"});
   for (const v1::Graph& graph : graphs) {
     std::vector<std::string> sets;
     for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
     table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
                absl::StrCat(graph.edge_count()), WidthText(graph.edge_feature_width()), graph.order(),
-               FormatBytes(graph.size_bytes()), absl::StrJoin(sets, ", ")});
+               FormatBytes(graph.size_bytes()), PlaceText(graph), absl::StrJoin(sets, ", ")});
   }
   table.Print(out);
 }

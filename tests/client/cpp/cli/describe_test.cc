@@ -6,7 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "client/cpp/cli/describe_tuning.h"
 
 namespace vicinal::client::cli {
@@ -72,6 +76,27 @@ TEST(DescribeTest, ListsShowTheFeaturesOfEdges) {
     EXPECT_THAT(text, HasSubstr(width));
     EXPECT_THAT(text, HasSubstr("  -  ")) << "the other has none";
   }
+}
+
+TEST(DescribeTest, ListsShowWhereGraphsAre) {
+  std::vector<v1::Graph> graphs(4);
+  for (v1::Graph& graph : graphs) graph.set_version(1);
+  graphs[0].set_tier(v1::Graph::TIER_DISK);
+  graphs[1].set_resident(true);
+  graphs[1].set_tier(v1::Graph::TIER_HOST);
+  graphs[1].set_pinned(true);
+  graphs[2].set_resident(true);
+  graphs[2].set_tier(v1::Graph::TIER_DEVICE);
+  graphs[3].set_version(0);
+  std::ostringstream listed;
+  PrintGraphs(graphs, listed);
+  std::vector<std::string> lines = absl::StrSplit(listed.str(), '\n');
+  ASSERT_GE(lines.size(), 5u);
+  EXPECT_THAT(lines[0], HasSubstr("where"));
+  EXPECT_THAT(lines[1], HasSubstr("  disk"));
+  EXPECT_THAT(lines[2], HasSubstr("  memory, pinned"));
+  EXPECT_THAT(lines[3], HasSubstr("  GPU"));
+  EXPECT_THAT(lines[4], Not(HasSubstr("disk"))) << "nothing of it serves";
 }
 
 TEST(DescribeTest, ATuningRecord) {
