@@ -61,7 +61,8 @@ ABSL_FLAG(std::string, health_listen, "",
           "Address of a second listener with nothing but the health service, in plain text, HOST:PORT: for probes that "
           "speak no TLS. Empty: none.");
 ABSL_FLAG(std::string, ready_file, "",
-          "File to write {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} to once the server is ready.");
+          "File to write {\"grpc\": \"HOST:PORT\", \"metrics\": \"HOST:PORT\"} to once the server listens; graphs of a "
+          "state directory may be loading still.");
 ABSL_FLAG(
     std::string, state_dir, "",
     "Directory that keeps graphs, feature sets and models across restarts; made if missing. Empty: in memory only.");
