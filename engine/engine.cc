@@ -399,6 +399,7 @@ durable::GraphLoader::Parts EngineImpl::LoaderParts() {
   parts.on_load = [this] { changes_.GraphsChanged(); };
   parts.num_threads = kLoaders;
   parts.max_waiting = options_.max_queue;
+  parts.clock = options_.clock;
   return parts;
 }
 

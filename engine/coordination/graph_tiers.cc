@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,7 +20,12 @@ GraphTiers::GraphTiers(const Parts& parts)
 
 Status GraphTiers::BringIn(const std::string& graph, const WorkLimits& limits) const {
   if (!MustBeLoaded(graph)) return OkStatus();
-  return loader_->LoadAndWait(graph, limits, *parts_.clock);
+  return WithRetry(loader_->LoadAndWait(graph, limits, *parts_.clock));
+}
+
+Status GraphTiers::Load(const std::string& graph, const WorkLimits& limits, durable::GraphLoader::Done done) const {
+  return loader_->Load(graph, limits,
+                       [this, done = std::move(done)](const Status& loaded) { done(WithRetry(loaded)); });
 }
 
 bool GraphTiers::EvictFromDevice(int64_t bytes) {
@@ -64,7 +70,7 @@ Status GraphTiers::WithRetry(const Status& status) const {
   if (evictor_.PendingBytes() < bytes) return status;
   detail->metadata.erase(missing);
   detail->retry_after = std::chrono::seconds(1);
-  return MakeError(status.code(), absl::StrCat(status.message(), ", or retry once graphs are written to disk"),
+  return MakeError(status.code(), absl::StrCat(status.message(), ", or retry once graphs are on disk and not in use"),
                    *detail);
 }
 

@@ -56,11 +56,9 @@ class GraphTiers {
   bool MustBeLoaded(const std::string& graph) const {
     return loader_ != nullptr && parts_.graphs->StoredVersion(graph) != 0;
   }
-  // As GraphLoader::Load. REQUIRES: MustBeLoaded was true.
-  Status Load(const std::string& graph, durable::GraphLoader::Done done) const {
-    return loader_->Load(graph, std::move(done));
-  }
-  // Loads the graph if it must be loaded, and waits.
+  // As GraphLoader::Load, with errors as of WithRetry. REQUIRES: MustBeLoaded was true.
+  Status Load(const std::string& graph, const WorkLimits& limits, durable::GraphLoader::Done done) const;
+  // Loads the graph if it must be loaded, and waits. Errors as of WithRetry.
   Status BringIn(const std::string& graph, const WorkLimits& limits) const;
 
   // --- leaving ---
@@ -70,8 +68,8 @@ class GraphTiers {
   // Nothing goes if all of it would not suffice. Returns whether it freed anything.
   bool EvictFromDevice(int64_t bytes);
 
-  // `status` of an upload. A full budget is no reason to give up while uploads outrun the writer, because graphs can
-  // leave once they are on disk: such an error then says when to try again.
+  // `status` of an upload or a load. A full budget is no reason to give up while graphs in memory can leave, once they
+  // are on disk and nobody uses them: such an error then says when to try again.
   Status WithRetry(const Status& status) const;
   // OK if waiting may help: where WithRetry says when to try again. Otherwise `status`.
   Status UnlessForGood(const Status& status) const;

@@ -18,10 +18,12 @@ Status InferenceCalls::Submit(InferenceRequest request, InferenceCallback done) 
   if (!parts_.tiers->MustBeLoaded(request.graph)) return SubmitResident(std::move(request), std::move(done));
   VICINAL_RETURN_IF_ERROR(request.limits.Check(*parts_.clock));
   const std::string graph = request.graph;
-  return parts_.tiers->Load(graph, [this, request = std::move(request), done = std::move(done)](const Status& loaded) {
-    const Status submitted = loaded.ok() ? SubmitResident(request, done) : loaded;
-    if (!submitted.ok()) done(submitted);
-  });
+  const WorkLimits limits = request.limits;
+  return parts_.tiers->Load(graph, limits,
+                            [this, request = std::move(request), done = std::move(done)](const Status& loaded) {
+                              const Status submitted = loaded.ok() ? SubmitResident(request, done) : loaded;
+                              if (!submitted.ok()) done(submitted);
+                            });
 }
 
 Status InferenceCalls::SubmitResident(InferenceRequest request, InferenceCallback done) const try {

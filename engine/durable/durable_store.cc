@@ -17,11 +17,12 @@ using state::VersionId;
 
 DurableStore::DurableStore(Parts parts)
     : parts_(std::move(parts)),
-      loader_(
-          {parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats, parts_.tuning,
-           parts_.on_load, [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); },
-           parts_.read_only, parts_.num_loaders, parts_.max_waiting, parts_.layouts,
-           [this](const std::shared_ptr<const PreparedGraph>& graph) { StoreLayouts(graph); }, parts_.before_serving}),
+      loader_({parts_.directory, parts_.graphs, parts_.device, parts_.budget, parts_.logger, parts_.stats,
+               parts_.tuning, parts_.on_load,
+               [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); }, parts_.read_only,
+               parts_.num_loaders, parts_.max_waiting, parts_.layouts,
+               [this](const std::shared_ptr<const PreparedGraph>& graph) { StoreLayouts(graph); },
+               parts_.before_serving, parts_.clock}),
       writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 
 DurableStore::~DurableStore() {

@@ -219,7 +219,7 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::stri
   if (!stored.ok()) return CannotFollow(latest, stored.status());
   if (version != 0) return parts_.graphs->ReplaceStored(name, version, *stored);
   parts_.graphs->BeginLoad(name, *stored, parts_.clock->Now());
-  loader_.Load(name, [](const Status&) {}).IgnoreError();
+  loader_.Load(name, {}, [](const Status&) {}).IgnoreError();
 }
 
 // Of a graph in memory, whose version is the latest.

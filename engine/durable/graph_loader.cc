@@ -87,18 +87,18 @@ GraphLoader::GraphLoader(Parts parts) : parts_(std::move(parts)) {
 GraphLoader::~GraphLoader() { Stop(); }
 
 void GraphLoader::Stop() {
-  std::vector<Done> waiters;
+  std::vector<Waiter> waiters;
   {
     MutexLock lock(&mutex_);
     stopping_ = true;
     for (auto& [name, task] : tasks_) {
-      for (Done& done : task.waiters) waiters.push_back(std::move(done));
+      for (Waiter& waiter : task.waiters) waiters.push_back(std::move(waiter));
       task.waiters.clear();
     }
     waiting_ = 0;
     changed_.NotifyAll();
   }
-  for (const Done& done : waiters) done(Stopping());
+  for (const Waiter& waiter : waiters) waiter.done(Stopping());
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }
@@ -120,18 +120,36 @@ bool GraphLoader::loaded() const {
   return starting_ == 0;
 }
 
-Status GraphLoader::Load(const std::string& name, Done done) {
-  MutexLock lock(&mutex_);
-  if (stopping_) return Stopping();
-  if (waiting_ >= parts_.max_waiting) return TooManyWait(parts_.max_waiting);
-  ++waiting_;
-  Task& task = tasks_[name];
-  task.waiters.push_back(std::move(done));
-  if (!task.running && task.waiters.size() == 1) {
-    urgent_.push_back(name);
-    changed_.NotifyAll();
-  }
-  return OkStatus();
+Status GraphLoader::Load(const std::string& name, const WorkLimits& limits, Done done) {
+  Ended ended;
+  const Status taken = [&]() -> Status {
+    MutexLock lock(&mutex_);
+    if (stopping_) return Stopping();
+    if (waiting_ >= parts_.max_waiting) {
+      for (auto& [waited_for, task] : tasks_) TakeEnded(&task, &ended);
+    }
+    if (waiting_ >= parts_.max_waiting) return TooManyWait(parts_.max_waiting);
+    ++waiting_;
+    Task& task = tasks_[name];
+    task.waiters.push_back({std::move(done), limits});
+    if (!task.running && task.waiters.size() == 1) {
+      urgent_.push_back(name);
+      changed_.NotifyAll();
+    }
+    return OkStatus();
+  }();
+  for (const auto& [gone, why] : ended) gone(why);
+  return taken;
+}
+
+void GraphLoader::TakeEnded(Task* task, Ended* ended) {
+  std::erase_if(task->waiters, [&](Waiter& waiter) {
+    Status why = waiter.limits.Check(*parts_.clock);
+    if (why.ok()) return false;
+    ended->emplace_back(std::move(waiter.done), std::move(why));
+    --waiting_;
+    return true;
+  });
 }
 
 Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock) {
@@ -141,7 +159,7 @@ Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limit
     std::optional<Status> status VICINAL_GUARDED_BY(mutex);
   };
   const auto outcome = std::make_shared<Outcome>();
-  VICINAL_RETURN_IF_ERROR(Load(name, [outcome](const Status& loaded) {
+  VICINAL_RETURN_IF_ERROR(Load(name, limits, [outcome](const Status& loaded) {
     MutexLock lock(&outcome->mutex);
     outcome->status = loaded;
     outcome->changed.NotifyAll();
@@ -157,13 +175,18 @@ Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limit
 }
 
 // The next name whose task waits, and whether what is in memory may be evicted for it.
-bool GraphLoader::Next(std::string* name, bool* evict) {
+bool GraphLoader::Next(std::string* name, bool* evict, Ended* ended) {
   for (std::deque<std::string>* const queue : {&urgent_, &at_start_}) {
     while (!queue->empty()) {
       *name = std::move(queue->front());
       queue->pop_front();
       const auto task = tasks_.find(*name);
       if (task == tasks_.end() || task->second.running) continue;
+      TakeEnded(&task->second, ended);
+      if (task->second.waiters.empty() && !task->second.at_start) {
+        tasks_.erase(task);
+        continue;
+      }
       task->second.running = true;
       *evict = !task->second.waiters.empty();
       return true;
@@ -178,11 +201,19 @@ void GraphLoader::Loop() {
   for (;;) {
     std::string name;
     bool evict = false;
+    Ended ended;
+    bool found = false;
     {
       MutexLock lock(&mutex_);
-      while (!stopping_ && !Next(&name, &evict)) changed_.Wait(&mutex_);
-      if (stopping_) return;
+      for (;;) {
+        found = !stopping_ && Next(&name, &evict, &ended);
+        if (found || stopping_ || !ended.empty()) break;
+        changed_.Wait(&mutex_);
+      }
     }
+    for (const auto& [done, why] : ended) done(why);
+    if (!found && ended.empty()) return;  // it stops
+    if (!found) continue;
     if (context == nullptr) {
       context = parts_.device->CreateContext();
       threads.emplace(*context);
@@ -194,7 +225,7 @@ void GraphLoader::Loop() {
     std::shared_ptr<const PreparedGraph> graph;
     const Status loaded = LoadNow(name, evict, threads->pool(), &graph);
     keep.reset();
-    std::vector<Done> waiters;
+    std::vector<Waiter> waiters;
     bool at_start = false;
     {
       MutexLock lock(&mutex_);
@@ -210,7 +241,7 @@ void GraphLoader::Loop() {
       waiting_ -= static_cast<int64_t>(waiters.size());
       tasks_.erase(found);
     }
-    for (const Done& done : waiters) done(loaded);
+    for (const Waiter& waiter : waiters) waiter.done(loaded);
     graph.reset();  // once all are loaded(), none is held
     if (!at_start) continue;
     MutexLock lock(&mutex_);

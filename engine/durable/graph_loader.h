@@ -60,6 +60,7 @@ class GraphLoader {
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
                        bool waited_for)>
         before_serving = {};
+    const Clock* clock = &Clock::Real();  // of the limits of those who wait
   };
   explicit GraphLoader(Parts parts);
   ~GraphLoader();
@@ -73,10 +74,11 @@ class GraphLoader {
   bool loaded() const;
 
   // Loads the version of `name` that has to be loaded (GraphStore::StoredVersion). What was used least recently is
-  // evicted if need be. `done` is called once, on a thread of the loader, and must not wait for other loads: with OK if
-  // nothing of that name has to be loaded any more; else with the reason. An error of the call means that `done` is
-  // never called: UNAVAILABLE (QUEUE_FULL, DRAINING).
-  Status Load(const std::string& name, Done done);
+  // evicted if need be. `done` is called once, on a thread of the loader or of a later caller, and must not wait for
+  // other loads: with OK if nothing of that name has to be loaded any more; else with the reason, which is that of
+  // `limits` if these ended the wait before the load began, or while others needed its place. What nobody waits for any
+  // more is not loaded. An error of the call means that `done` is never called: UNAVAILABLE (QUEUE_FULL, DRAINING).
+  Status Load(const std::string& name, const WorkLimits& limits, Done done);
   // The same, and waits. CANCELLED, DEADLINE_EXCEEDED: the load goes on.
   Status LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock);
 
@@ -92,8 +94,14 @@ class GraphLoader {
   void Stop();
 
  private:
+  struct Waiter {
+    Done done;
+    WorkLimits limits;
+  };
+  // Who does not wait any more, and why.
+  using Ended = std::vector<std::pair<Done, Status>>;
   struct Task {
-    std::vector<Done> waiters;
+    std::vector<Waiter> waiters;
     bool at_start = false;  // of LoadAll
     bool running = false;
   };
@@ -104,7 +112,9 @@ class GraphLoader {
   };
 
   void Loop();
-  bool Next(std::string* name, bool* evict) VICINAL_REQUIRES(mutex_);
+  bool Next(std::string* name, bool* evict, Ended* ended) VICINAL_REQUIRES(mutex_);
+  // Takes those out of the task whose limits have ended their wait.
+  void TakeEnded(Task* task, Ended* ended) VICINAL_REQUIRES(mutex_);
   // Versions of one feature set, which rise: adds the latest that can be read, and why a later one cannot.
   Status ReadLatestSet(const std::vector<const state::Manifest*>& versions, Reservation* memory, ThreadPool* pool,
                        Loaded* loaded);
