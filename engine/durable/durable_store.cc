@@ -123,6 +123,7 @@ void DurableStore::Sweep() {
   } else if (report->files > 0) {
     parts_.logger->Log(LogLevel::kInfo, "state directory swept",
                        {{"files", absl::StrCat(report->files)}, {"bytes", absl::StrCat(report->bytes)}});
+    Retry();  // there is space now, perhaps, for what waits
   }
 }
 
