@@ -262,7 +262,8 @@ Status Server::Impl::StartServing() {
   WatchFiles();
   trimmer.Look();  // what it takes before anyone calls
   trim_watch = std::make_unique<Housekeeper>(kTrimPeriod, [this] { trimmer.Look(); });
-  if (!devices.empty() && devices.front().name != "cpu")
+  const bool has_gpu = !devices.empty() && devices.front().name != "cpu";
+  if (has_gpu || config.state_read_only)  // a replica ends once its directory is another one
     device_watch = std::make_unique<Housekeeper>(kDevicePeriod, [this] { LookAfterDevice(); });
   return OkStatus();
 }
@@ -284,7 +285,11 @@ void Server::Impl::BecomeReady() {
 void Server::Impl::LookAfterDevice() {
   const Status status = engine->Health();
   if (status.ok() || device_lost.exchange(true)) return;
-  log.Log(LogLevel::kError, "the device is lost; the process must be restarted",
+  const auto detail = DetailOf(status);
+  const bool replaced = detail && detail->reason == "INCARNATION_CHANGED";
+  log.Log(LogLevel::kError,
+          absl::StrCat(replaced ? "the state directory was replaced" : "the device is lost",
+                       "; the process must be restarted"),
           {{"error", std::string(status.message())}});
   ready.store(false);
   rpc->SetReady(false);

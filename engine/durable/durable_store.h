@@ -172,6 +172,10 @@ class DurableStore {
   void KeepIfItCanPass(Job job);
   void RetryAll() VICINAL_REQUIRES(mutex_);
   void FollowLoop();
+  Status CheckFollowed();
+  void NoteLook(const Status& looked);
+  // health() says so from now on.
+  void EndBecause(const std::string& change);
   // `sets`: the latest feature sets of that version, by name.
   void FollowGraph(const state::VersionId& latest, const std::map<std::string, state::VersionId>& sets,
                    ThreadPool* pool);
@@ -238,7 +242,8 @@ class DurableStore {
   std::optional<state::VersionId> writing_ VICINAL_GUARDED_BY(mutex_);
   int64_t writing_bytes_ VICINAL_GUARDED_BY(mutex_) = 0;  // of its job
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;
-  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);            // on disk
+  std::set<state::VersionId> published_ VICINAL_GUARDED_BY(mutex_);  // on disk
+  std::set<state::VersionId> unread_ VICINAL_GUARDED_BY(mutex_);     // on disk too, but the start could not read them
   std::map<state::VersionId, int64_t> disk_bytes_ VICINAL_GUARDED_BY(mutex_);  // of published_, as far as known
   std::map<state::VersionId, Failure> failures_ VICINAL_GUARDED_BY(mutex_);    // of versions that stay in memory
   std::vector<std::string> recent_ VICINAL_GUARDED_BY(mutex_);  // graphs, the most recently used first: as on disk
@@ -246,6 +251,7 @@ class DurableStore {
   std::map<state::VersionId, Status> not_followed_ VICINAL_GUARDED_BY(mutex_);     // logged already
   MonotonicTime follow_until_{};                   // used by Follow only: when nothing is waited for any more
   std::vector<state::LostVersion> followed_lost_;  // used by Follow only: what it told last
+  Status last_look_;                               // likewise: why it could not read the directory
   Status health_ VICINAL_GUARDED_BY(mutex_);
   std::unique_ptr<DeviceContext> follow_context_;  // used by Follow only
   std::optional<HostThreads> follow_threads_;      // likewise

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/failures.h"
+#include "engine/state/names.h"
 
 namespace vicinal::durable {
 namespace {
@@ -50,6 +51,14 @@ bool HasSets(const StoredGraph& stored, const LatestByName& sets) {
     const auto found = sets.find(set.name);
     return found != sets.end() && found->second.version == set.version;
   });
+}
+
+// Whether `id` is in one of the places that could not be looked at.
+bool IsBelow(const std::vector<state::ListedProblem>& unseen, const VersionId& id) {
+  if (unseen.empty()) return false;
+  const std::string path = state::PathOf(id).value_or("") + "/";
+  return std::any_of(unseen.begin(), unseen.end(),
+                     [&](const state::ListedProblem& problem) { return path.starts_with(problem.path + "/"); });
 }
 
 StatusOr<StoredGraph> DescribeOnDisk(const state::StateDirectory& directory, const VersionId& graph) {
@@ -107,27 +116,52 @@ Status DurableStore::health() const {
   return health_;
 }
 
+void DurableStore::EndBecause(const std::string& change) {
+  MutexLock lock(&mutex_);
+  if (!health_.ok()) return;
+  health_ = FailedPrecondition(
+      "INCARNATION_CHANGED", absl::StrCat(change, ", in which versions mean something else; start this server again"));
+  parts_.logger->Log(LogLevel::kError, "state directory replaced", {{"error", std::string(health_.message())}});
+}
+
+// Whether what the directory shows now is what the writer has published. Where it is not, nothing is followed: an empty
+// directory, as a volume that is away leaves it, does not mean that everything was deleted.
+Status DurableStore::CheckFollowed() {
+  if (const Status reachable = parts_.directory->CheckReachable(); !reachable.ok()) {
+    if (parts_.directory->IsReplaced()) EndBecause("another state directory has taken the place of the former one");
+    return reachable;
+  }
+  VICINAL_RETURN_IF_ERROR(parts_.directory->CheckStores());
+  VICINAL_ASSIGN_OR_RETURN(const std::string incarnation, parts_.directory->ReadIncarnationNow());
+  if (incarnation == parts_.directory->incarnation()) return OkStatus();
+  EndBecause(absl::StrCat("the state directory has begun the incarnation ", incarnation));
+  return health();
+}
+
+// Logged once, until the directory can be read again.
+void DurableStore::NoteLook(const Status& looked) {
+  if (!looked.ok()) Count(looked);
+  if (looked == last_look_) return;
+  last_look_ = looked;
+  if (looked.ok()) return parts_.logger->Log(LogLevel::kInfo, "state directory read again", {});
+  parts_.logger->Log(LogLevel::kWarning, "state directory not read, or not all of it: what is not seen stays as it is",
+                     {{"error", std::string(looked.message())}});
+}
+
 void DurableStore::Follow() {
-  const StatusOr<std::string> incarnation = parts_.directory->ReadIncarnationNow();
-  if (incarnation.ok() && *incarnation != parts_.directory->incarnation()) {
-    MutexLock lock(&mutex_);
-    if (!health_.ok()) return;
-    health_ = FailedPrecondition("INCARNATION_CHANGED",
-                                 absl::StrCat("the state directory has begun the incarnation ", *incarnation,
-                                              ", in which versions mean something else; start this server again"));
-    parts_.logger->Log(LogLevel::kError, "state directory replaced", {{"error", std::string(health_.message())}});
-    return;
-  }
-  const StatusOr<std::set<VersionId>> listed = parts_.directory->ListPublished();
-  if (!listed.ok()) {
-    Count(listed.status());
-    parts_.logger->Log(LogLevel::kWarning, "state directory not read",
-                       {{"error", std::string(listed.status().message())}});
-    return;
-  }
-  const std::set<VersionId>& published = *listed;
+  std::vector<state::ListedProblem> unseen;
+  const StatusOr<std::set<VersionId>> listed = parts_.directory->ListPublished(&unseen);
+  const Status followed = CheckFollowed();  // afterwards: what was listed counts only if all was still there
+  if (!health().ok()) return;
+  const Status looked = followed.ok() ? listed.status() : followed;
+  NoteLook(looked.ok() && !unseen.empty() ? unseen.front().error : looked);
+  if (!looked.ok()) return;
+  std::set<VersionId> published = *listed;
   {
     MutexLock lock(&mutex_);
+    for (const VersionId& id : published_) {
+      if (IsBelow(unseen, id)) published.insert(id);  // taken to be as it was
+    }
     published_ = published;
     std::erase_if(disk_bytes_, [&](const auto& known) { return !published.contains(known.first); });
     std::erase_if(not_followed_, [&](const auto& failure) { return !published.contains(failure.first); });
@@ -148,7 +182,7 @@ void DurableStore::Follow() {
   }
   for (const auto& [name, id] : latest.graphs) FollowGraph(id, latest.sets[id], pool);
   const std::vector<state::LostVersion> lost =
-      state::StillLost(parts_.directory->Lost().value_or(std::vector<state::LostVersion>()), published);
+      state::StillLost(parts_.directory->Lost().value_or(followed_lost_), published);
   const auto is_lost = [&](const GraphStatus& graph) {
     return graph.state == GraphState::kFailed && std::any_of(lost.begin(), lost.end(), [&](const auto& version) {
              return version.id == VersionId{Store::kGraphs, graph.name, graph.failed_version, "", 0};

@@ -77,6 +77,9 @@ Status DurableStore::Load() {
     MutexLock lock(&mutex_);
     published_ = published;
     disk_bytes_ = std::move(disk_bytes);
+    for (const state::ListedProblem& problem : problems) {
+      if (problem.id) unread_.insert(*problem.id);
+    }
   }
   Found found = FindIn(std::move(listing));
   for (const state::ListedProblem& problem : problems) {
@@ -185,6 +188,7 @@ Status DurableStore::CannotLoad(const VersionId& id, const Status& error) {
       told = LostError({id, std::string(error.message()), *moved});
       MutexLock lock(&mutex_);
       published_.erase(id);
+      unread_.erase(id);
       disk_bytes_.erase(id);
     }
   }

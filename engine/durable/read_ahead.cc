@@ -38,7 +38,7 @@ std::vector<std::string> LoadOrder(const state::StateDirectory& directory,
 std::vector<FileToRead> FilesOfStart(const state::StateDirectory& directory, int64_t max_bytes) {
   std::map<std::string, VersionId> graphs;
   std::map<std::pair<VersionId, std::string>, VersionId> sets;  // by graph version and name
-  for (const VersionId& id : directory.ListPublished().value_or(std::set<VersionId>())) {
+  for (const VersionId& id : directory.ListPublished(nullptr).value_or(std::set<VersionId>())) {
     if (id.store == Store::kGraphs) KeepLatest(id.name, id, &graphs);
     if (id.store == Store::kFeatures) KeepLatest(std::pair(state::GraphOf(id), id.name), id, &sets);
   }

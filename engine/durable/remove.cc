@@ -100,12 +100,14 @@ Status DurableStore::Remove(const IdFilter& is_written_with, const IdFilter& is_
   {
     MutexLock lock(&mutex_);
     while (writing_.has_value() && is_written_with(*writing_)) changed_.Wait(&mutex_);
-    for (const VersionId& id : published_) {
+    std::set<VersionId> on_disk = published_;
+    on_disk.insert(unread_.begin(), unread_.end());
+    for (const VersionId& id : on_disk) {
       if (is_deleted(id)) deleted.push_back(id);
     }
   }
-  if (deleted.empty()) {  // what could not be read at the start is not among them
-    for (const VersionId& id : parts_.directory->ListPublished().value_or(std::set<VersionId>())) {
+  if (deleted.empty()) {  // it may be in a directory that could not be listed at the start
+    for (const VersionId& id : parts_.directory->ListPublished(nullptr).value_or(std::set<VersionId>())) {
       if (is_deleted(id)) deleted.push_back(id);
     }
   }
@@ -143,6 +145,7 @@ Status DurableStore::RemoveFromDisk(const VersionId& id) {
   };
   MutexLock lock(&mutex_);
   std::erase_if(published_, is_gone);
+  std::erase_if(unread_, is_gone);
   std::erase_if(disk_bytes_, [&](const auto& known) { return is_gone(known.first); });
   return OkStatus();
 }

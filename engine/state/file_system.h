@@ -129,6 +129,8 @@ class FileSystem {
   // FAILED_PRECONDITION (STATE_DIRECTORY_GONE) once the root is not at its place any more: it was removed, renamed or
   // unmounted.
   virtual Status CheckReachable() const = 0;
+  // What is at the root's place now, perhaps another directory than the one that this object keeps open.
+  virtual StatusOr<std::unique_ptr<FileSystem>> Reopen() const = 0;
 
   // Returns when all changes of names made in that directory before are durable. After a failure, that failure.
   Status SyncDirectory(const std::string& path);

@@ -194,7 +194,7 @@ StatusOr<Inventory> TakeInventory(FileSystem& files) {
   }
   MarkReplaced(&inventory.versions);
   VICINAL_ASSIGN_OR_RETURN(inventory.unpublished, directory->Unpublished());
-  VICINAL_ASSIGN_OR_RETURN(const std::set<VersionId> published, directory->ListPublished());
+  VICINAL_ASSIGN_OR_RETURN(const std::set<VersionId> published, directory->ListPublished(nullptr));
   inventory.lost = StillLost(directory->Lost().value_or(std::vector<LostVersion>()), published);
   const auto entries = files.List("quarantine");
   if (!entries.ok() && entries.status().code() != StatusCode::kNotFound) return entries.status();

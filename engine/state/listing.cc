@@ -2,6 +2,7 @@
 // What is there: walks the directories, reads manifests, deletes what belongs to no version. Entries that vanish
 // meanwhile are skipped: a reader looks while the writer works.
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -27,6 +28,12 @@ bool IsOurs(const std::string& name) {
          (EndsWith(whole, ".json") && IsDocumentName(std::string_view(whole).substr(0, whole.size() - 5)));
 }
 
+// A symbolic link, mostly, that somebody has put in the place of what was moved elsewhere: it is not followed, and must
+// not pass for nothing.
+void NoteLink(const std::string& path, std::vector<ListedProblem>* problems) {
+  if (problems != nullptr) problems->push_back({path, std::nullopt, FileError("open directory", path, ENOTDIR)});
+}
+
 }  // namespace
 
 Status StateDirectory::VisitNames(const std::string& directory, const std::string& prefix, int depth,
@@ -35,10 +42,10 @@ Status StateDirectory::VisitNames(const std::string& directory, const std::strin
   if (entries.status().code() == StatusCode::kNotFound) return OkStatus();
   if (!entries.ok()) return entries.status();
   for (const DirectoryEntry& entry : *entries) {
-    if (entry.kind != FileKind::kDirectory) continue;
     const bool goes_on = EndsWith(entry.name, "+");
     const auto part = DecodeComponent(std::string_view(entry.name).substr(0, entry.name.size() - (goes_on ? 1 : 0)));
-    if (!part) continue;
+    if (part && entry.kind == FileKind::kOther) NoteLink(Join(directory, entry.name), problems);
+    if (!part || entry.kind != FileKind::kDirectory) continue;
     const std::string path = Join(directory, entry.name), name = prefix + *part;
     if (!goes_on) {
       visit(name, path);
@@ -61,6 +68,7 @@ Status StateDirectory::VisitVersions(const VersionId& owner, const std::string& 
     }
     for (const DirectoryEntry& entry : *entries) {
       const auto version = ParseVersion(entry.name);
+      if (version && entry.kind == FileKind::kOther) NoteLink(Join(path, entry.name), problems);
       if (entry.kind != FileKind::kDirectory || !version) continue;
       VersionId id = owner;
       id.name = name;
@@ -90,7 +98,10 @@ StatusOr<Manifest> StateDirectory::ReadManifest(const VersionId& id, const std::
   for (const ManifestFile& listed : manifest.files) {
     const std::string data = path + "/" + listed.name;
     const auto info = files_->Stat(data);
-    if (info.status().code() == StatusCode::kNotFound && HasManifest(path)) return Damaged(data, "it is missing");
+    if (info.status().code() == StatusCode::kNotFound) {
+      VICINAL_ASSIGN_OR_RETURN(const bool published, HasManifest(path));
+      if (published) return Damaged(data, "it is missing");
+    }
     VICINAL_RETURN_IF_ERROR(info.status());
     if (info->bytes != listed.summary.bytes) {
       return Damaged(data, "it has " + std::to_string(info->bytes) + " bytes, " + std::to_string(listed.summary.bytes) +
@@ -145,14 +156,16 @@ StatusOr<Listing> StateDirectory::ListGraph(const VersionId& graph) const {
   return listing;
 }
 
-StatusOr<std::set<VersionId>> StateDirectory::ListPublished() const {
+StatusOr<std::set<VersionId>> StateDirectory::ListPublished(std::vector<ListedProblem>* problems) const {
   std::set<VersionId> published;
   const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
     // Feature sets come after their graph version, and mean nothing without it.
     if (id.store == Store::kFeatures && !published.contains(GraphOf(id))) return;
-    if (HasManifest(path)) published.insert(id);
+    const StatusOr<bool> found = HasManifest(path);
+    if (found.value_or(false)) published.insert(id);
+    if (!found.ok() && problems != nullptr) problems->push_back({path, id, found.status()});
   };
-  VICINAL_RETURN_IF_ERROR(VisitAll(visit, nullptr));
+  VICINAL_RETURN_IF_ERROR(VisitAll(visit, problems));
   return published;
 }
 
@@ -261,7 +274,7 @@ StatusOr<SweepReport> StateDirectory::Sweep(std::chrono::seconds grace) {
       for (const ManifestFile& file : manifest->files) keep.insert(file.name);
       DeleteFiles(path, keep, &report);
       if (id.store == Store::kGraphs) SweepLayouts(id, path, since, &report);
-    } else if (!HasManifest(path) && manifest.status().code() == StatusCode::kNotFound) {
+    } else if (manifest.status().code() == StatusCode::kNotFound && !HasManifest(path).value_or(true)) {
       // Never what is damaged: it may be of use to somebody. Never where a Remove could not be made durable: the
       // manifest could come back without its files.
       if (!files_->SyncDirectory(path).ok()) continue;

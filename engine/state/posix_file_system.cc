@@ -286,6 +286,8 @@ Status PosixFileSystem::CheckReachable() const {
                                 "' any more: it was removed, renamed or unmounted; bring it back and restart");
 }
 
+StatusOr<std::unique_ptr<FileSystem>> PosixFileSystem::Reopen() const { return Open(path_, Root::kMustExist); }
+
 StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& path, std::string_view holder) {
   VICINAL_ASSIGN_OR_RETURN(Descriptor parent, OpenDirectory(ParentOf(path)));
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;

@@ -188,6 +188,17 @@ StatusOr<std::map<Store, int64_t>> StateDirectory::NumbersBeyondAll() const {
 
 Status StateDirectory::CheckIncarnation() const { return ReadIncarnation(*files_).status(); }
 
+Status StateDirectory::CheckStores() const {
+  for (const char* const store : {"graphs", "models"}) VICINAL_RETURN_IF_ERROR(files_->Stat(store).status());
+  return OkStatus();
+}
+
+bool StateDirectory::IsReplaced() const {
+  if (files_->CheckReachable().ok()) return false;
+  const auto now = files_->Reopen();
+  return now.ok() && CheckFormat(**now).value_or(false) && ReadIncarnation(**now).ok();
+}
+
 StatusOr<std::string> StateDirectory::ReadIncarnationNow() const { return ReadIncarnation(*files_); }
 
 Status StateDirectory::CheckReservations() const {

@@ -120,6 +120,8 @@ class StateDirectory {
   Status Discard(const VersionId& id);
   // FAILED_PRECONDITION (STATE_DIRECTORY_GONE): the directory was removed, renamed or unmounted.
   Status CheckReachable() const { return files_->CheckReachable(); }
+  // Whether another state directory has taken its place.
+  bool IsReplaced() const;
   StatusOr<int64_t> FreeBytes() const { return files_->FreeBytes(); }  // of the disk: see FileSystem
 
   enum class Data {
@@ -133,13 +135,16 @@ class StateDirectory {
   StatusOr<Listing> List() const;
   // The same of one graph version and its feature sets: itself first. NOT_FOUND: it is not published.
   StatusOr<Listing> ListGraph(const VersionId& graph) const;
-  // Which versions are published, without reading their manifests: for whoever looks often.
-  StatusOr<std::set<VersionId>> ListPublished() const;
+  // Which versions are published, without reading their manifests: for whoever looks often. Where it could not look,
+  // which says nothing of what is published there, goes to `problems`, if not null.
+  StatusOr<std::set<VersionId>> ListPublished(std::vector<ListedProblem>* problems) const;
   // NOT_FOUND: it is not published. DATA_LOSS.
   StatusOr<Manifest> GetManifest(const VersionId& id) const;
   // Bytes that its data files, and those of its layouts, take on disk, without their holes; what cannot be looked at
   // counts nothing.
   int64_t DiskBytes(const Manifest& manifest) const;
+  // OK while the directories are there in which a writer keeps graphs and models.
+  Status CheckStores() const;
   // The incarnation as it is on disk now. NOT_FOUND, DATA_LOSS.
   StatusOr<std::string> ReadIncarnationNow() const;
   // Directories of versions without a manifest: being written, removed, or left from a crash.
@@ -211,7 +216,9 @@ class StateDirectory {
   Status VisitVersions(const VersionId& owner, const std::string& directory, const VersionVisitor& visit,
                        std::vector<ListedProblem>* problems) const;
   Status VisitAll(const VersionVisitor& visit, std::vector<ListedProblem>* problems) const;
-  bool HasManifest(const std::string& path) const;
+  // An error: it cannot be seen whether there is one.
+  StatusOr<bool> HasManifest(const std::string& path) const;
+  Status CheckGraph(const VersionId& graph) const VICINAL_REQUIRES(mutex_);
   StatusOr<Manifest> ReadManifest(const VersionId& id, const std::string& path) const;
   bool IsRecent(const std::string& path, WallTime since) const;
   void DeleteFiles(const std::string& path, const std::set<std::string>& keep, SweepReport* report);

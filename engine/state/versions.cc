@@ -19,16 +19,25 @@ Status NotPublished(const VersionId& id) {
 
 }  // namespace
 
-bool StateDirectory::HasManifest(const std::string& path) const { return files_->Stat(ManifestOf(path)).ok(); }
+StatusOr<bool> StateDirectory::HasManifest(const std::string& path) const {
+  const Status found = files_->Stat(ManifestOf(path)).status();
+  if (!found.ok() && found.code() != StatusCode::kNotFound) return found;
+  return found.ok();
+}
+
+// Whether a feature set of that graph version may be published: the graph is, or is being written.
+Status StateDirectory::CheckGraph(const VersionId& graph) const {
+  VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(graph));
+  if (staged_.contains(path)) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(const bool published, HasManifest(path));
+  return published ? OkStatus() : NotPublished(graph);
+}
 
 StatusOr<std::unique_ptr<VersionWriter>> StateDirectory::BeginVersion(const VersionId& id) {
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   MutexLock lock(&mutex_);
-  if (id.store == Store::kFeatures) {
-    VICINAL_ASSIGN_OR_RETURN(const std::string graph, PathOf(GraphOf(id)));
-    if (!HasManifest(graph) && !staged_.contains(graph)) return NotPublished(GraphOf(id));
-  }
+  if (id.store == Store::kFeatures) VICINAL_RETURN_IF_ERROR(CheckGraph(GraphOf(id)));
   for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const Status made = files_->MakeDirectory(path.substr(0, slash));
     if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
@@ -113,10 +122,7 @@ Status VersionWriter::Publish(std::string metadata) {
     if (at.empty()) break;
   }
   MutexLock lock(&directory_->mutex_);
-  if (id_.store == Store::kFeatures) {
-    VICINAL_ASSIGN_OR_RETURN(const std::string graph, PathOf(GraphOf(id_)));
-    if (!directory_->HasManifest(graph) && !directory_->staged_.contains(graph)) return NotPublished(GraphOf(id_));
-  }
+  if (id_.store == Store::kFeatures) VICINAL_RETURN_IF_ERROR(directory_->CheckGraph(GraphOf(id_)));
   may_be_published_ = true;
   VICINAL_RETURN_IF_ERROR(files.Rename(temporary, target));
   Status synced = files.SyncDirectory(path_);

@@ -237,5 +237,21 @@ TEST_F(StateTest, AReplicaComputesAnswersBeforeANewVersionServes) {
   EXPECT_NE(page->find("vicinal_answer_passes_total{outcome=\"ahead\"} 2"), std::string::npos);
 }
 
+// Whoever supervises it starts it again, in the new incarnation.
+TEST_F(StateTest, AReplicaEndsOnceItsDirectoryIsRestored) {
+  Start();
+  const std::string binaries = VICINAL_BIN_DIR, state = folder_ + "/state";
+  const std::vector<std::string> flags = {"--state_dir=" + state, "--state_read_only", "--device=cpu"};
+  const auto replica = ServerProcess::Start(binaries + "/vicinal-server", flags);
+  ASSERT_TRUE(replica.ok()) << replica.status();
+  EXPECT_EQ(server_->Stop(), 0);
+  const Outcome restored = RunToEnd(binaries + "/vicinal", {"state", "restore", state});
+  ASSERT_EQ(restored.code, 0) << restored.output;
+  EXPECT_EQ((*replica)->Wait(), 4);
+  EXPECT_NE((*replica)->Log().find("the state directory was replaced; the process must be restarted"),
+            std::string::npos);
+  EXPECT_TRUE(ServerProcess::Start(binaries + "/vicinal-server", flags).ok());
+}
+
 }  // namespace
 }  // namespace vicinal::testing

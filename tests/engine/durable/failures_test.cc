@@ -6,8 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -47,11 +49,20 @@ class CountingStats final : public StatsSink {
 // A store that writes graphs of two nodes with features.
 class World {
  public:
+  explicit World(int64_t max_waiting = 1024) : max_waiting_(max_waiting) {}
+
   int64_t Publish(const std::string& name) {
     const int64_t version = PublishTwoNodes(name, Features(), *device_, &graphs_);
     durable_->GraphPublished(name);
     Flush();
     return version;
+  }
+  std::shared_ptr<const FeatureMatrix> Features() {
+    HostFeatures features;
+    features.rows = 2;
+    features.cols = 1;
+    features.dense = {1, 2};
+    return FeatureMatrix::Upload(features, *device_).value();
   }
   void PutFeatures(const std::string& graph, int64_t version, const std::string& name) {
     const auto set = graphs_.PutFeatures(graph, name, version, Features(), false, 0);
@@ -90,6 +101,7 @@ class World {
     return listing.ok() ? listing->published.size() : 0;
   }
 
+  const int64_t max_waiting_;
   FakeClock clock_;
   CountingStats stats_;
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
@@ -105,14 +117,8 @@ class World {
     DurableStore::Parts parts{directory_.get(), &graphs_, &models_, device_.get(), &budget_, &Logger::Null(), [] {}};
     parts.clock = &clock_;
     parts.stats = &stats_;
+    parts.max_waiting = max_waiting_;
     return std::make_unique<DurableStore>(parts);
-  }
-  std::shared_ptr<const FeatureMatrix> Features() {
-    HostFeatures features;
-    features.rows = 2;
-    features.cols = 1;
-    features.dense = {1, 2};
-    return FeatureMatrix::Upload(features, *device_).value();
   }
 };
 
@@ -364,6 +370,38 @@ TEST(Failures, AGraphWhoseFilesWereRemovedIsLostAlone) {
   EXPECT_TRUE(world.graphs_.Find("h", 0, "default", 0).ok());
 }
 
+// Whose deadline has passed takes no place of others, and what nobody waits for any more is not loaded.
+TEST(Failures, WhoseDeadlineHasPassedDoesNotWait) {
+  std::promise<void> reading, goes_on;
+  std::promise<Status> first, late, last;
+  std::atomic<bool> reads{false};
+  World world(/*max_waiting=*/2);
+  for (const char* const name : {"g", "h", "i"}) {
+    world.Publish(name);
+    Evict(world, name);
+  }
+  world.files_.set_read_hook([&](const std::string& path, state::SimulatedFileSystem::Access, int64_t, int64_t) {
+    if (!path.starts_with("graphs/g/") || reads.exchange(true)) return;
+    reading.set_value();
+    goes_on.get_future().wait();
+  });
+  GraphLoader& loader = world.durable_->loader();
+  ASSERT_TRUE(loader.Load("g", {}, [&](const Status& loaded) { first.set_value(loaded); }).ok());
+  reading.get_future().wait();
+  WorkLimits limits;
+  limits.deadline = world.clock_.Now() + std::chrono::seconds(1);
+  ASSERT_TRUE(loader.Load("h", limits, [&](const Status& loaded) { late.set_value(loaded); }).ok());
+  const auto never = [](const Status&) { ADD_FAILURE() << "it was refused"; };
+  EXPECT_EQ(ReasonOf(loader.Load("i", {}, never)), "QUEUE_FULL");
+  world.clock_.Advance(std::chrono::seconds(2));
+  ASSERT_TRUE(loader.Load("i", {}, [&](const Status& loaded) { last.set_value(loaded); }).ok());
+  EXPECT_EQ(late.get_future().get().code(), StatusCode::kDeadlineExceeded);
+  goes_on.set_value();
+  EXPECT_TRUE(first.get_future().get().ok());
+  EXPECT_TRUE(last.get_future().get().ok());
+  EXPECT_NE(world.graphs_.StoredVersion("h"), 0) << "nobody waits for it";
+}
+
 // The writer has published it before the replica looked.
 TEST(Failures, AReplicaTakesTheVersionAfterADamagedOne) {
   World world;
@@ -384,6 +422,82 @@ TEST(Failures, AReplicaTakesTheVersionAfterADamagedOne) {
   replica.Follow();
   const auto found = graphs.Find("g", next, "default", 0);
   EXPECT_TRUE(found.ok()) << found.status();
+}
+
+// Another server on the directory of `world`, which starts now.
+struct Another {
+  Another(World& world, bool read_only) {
+    DurableStore::Parts parts{world.directory_.get(), &graphs,         &models, world.device_.get(),
+                              &world.budget_,         &Logger::Null(), [] {}};
+    parts.read_only = read_only;
+    parts.stats = &world.stats_;
+    store = std::make_unique<DurableStore>(parts);
+    EXPECT_TRUE(store->Load().ok());
+    while (!store->loaded()) std::this_thread::yield();
+  }
+  bool Serves(const std::string& graph) { return graphs.Find(graph, 0, "default", 0).ok(); }
+
+  GraphStore graphs{{}};
+  ModelStore models{{}};
+  std::unique_ptr<DurableStore> store;
+};
+
+TEST(Failures, AReplicaKeepsWhatItCannotSee) {
+  World world;
+  const int64_t version = world.Publish("g");
+  world.Publish("h");
+  Another replica(world, /*read_only=*/true);
+  for (const char* const path : {"graphs/g", "graphs/g/1", "graphs", "INCARNATION", "LOST", "models"}) {
+    for (const int error : {EACCES, EIO, EMFILE, ESTALE}) {
+      world.files_.SetUnreadable(path, error);
+      replica.store->Follow();
+      EXPECT_TRUE(replica.Serves("g") && replica.Serves("h")) << path << " " << error;
+    }
+    world.files_.SetUnreadable(path, 0);
+  }
+  ASSERT_EQ(version, 1) << "the path above";
+  EXPECT_GT(world.stats_.count("access_denied"), 0);
+
+  // As a volume that is away leaves it.
+  for (const char* const name : {"INCARNATION", "graphs", "models"}) world.files_.SetUnreadable(name, ENOENT);
+  replica.store->Follow();
+  EXPECT_TRUE(replica.Serves("g") && replica.Serves("h"));
+  EXPECT_TRUE(replica.store->health().ok());
+  for (const char* const name : {"INCARNATION", "graphs", "models"}) world.files_.SetUnreadable(name, 0);
+
+  // What can be seen is followed meanwhile, and everything is afterwards.
+  world.files_.SetUnreadable("graphs/g", EIO);
+  world.Publish("new");
+  replica.store->Follow();
+  EXPECT_TRUE(replica.store->loader().LoadAndWait("new", {}, Clock::Real()).ok());
+  EXPECT_TRUE(replica.Serves("g") && replica.Serves("new"));
+  world.files_.SetUnreadable("graphs/g", 0);
+  ASSERT_TRUE(world.graphs_.Delete("g", 0).ok());
+  ASSERT_TRUE(world.durable_->RemoveGraph("g", 0).ok());
+  replica.store->Follow();
+  EXPECT_FALSE(replica.Serves("g"));
+  EXPECT_TRUE(replica.Serves("h"));
+}
+
+// The start could not read an earlier version. A later one was uploaded and deleted: the earlier one is deleted, too.
+TEST(Failures, ADeletionRemovesWhatTheStartCouldNotRead) {
+  World world;
+  ASSERT_EQ(world.Publish("g"), 1);
+  world.durable_.reset();
+  world.files_.SetUnreadable("graphs/g/1", EIO);
+  Another next(world, /*read_only=*/false);
+  for (const char* const name : {"first", "g"}) {  // the store's own numbers begin at 1
+    const int64_t version = PublishTwoNodes(name, world.Features(), *world.device_, &next.graphs);
+    ASSERT_EQ(version, name == std::string("g") ? 2 : 1);
+    next.store->GraphPublished(name);
+  }
+  ASSERT_TRUE(next.store->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+  world.files_.SetUnreadable("graphs/g/1", 0);
+  ASSERT_TRUE(next.graphs.Delete("g", 0).ok());
+  ASSERT_TRUE(next.store->RemoveGraph("g", 0).ok());
+  const auto published = world.directory_->ListPublished(nullptr);
+  ASSERT_TRUE(published.ok()) << published.status();
+  for (const state::VersionId& id : *published) EXPECT_NE(id.name, "g") << "a restart would bring it back";
 }
 
 TEST(Failures, EachReasonHasItsKind) {

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +30,19 @@ using testing::Infer;
 using testing::SmallGraph;
 using testing::SmallModel;
 
+// How often looking at the directory has failed.
+class CountingStats final : public StatsSink {
+ public:
+  void StageSeconds(std::string_view, double) override {}
+  void PhaseSeconds(std::string_view, double) override {}
+  void QueueDepth(int64_t) override {}
+  void StateFailure(std::string_view) override { ++failures_; }
+  int64_t failures() const { return failures_; }
+
+ private:
+  std::atomic<int64_t> failures_{0};
+};
+
 class ReplicaTest : public ::testing::Test {
  protected:
   std::unique_ptr<Engine> Open(bool read_only, EngineOptions options = {}) {
@@ -38,6 +53,7 @@ class ReplicaTest : public ::testing::Test {
     options.state_address = "writer.example:8500";
     options.state_read_only = read_only;
     options.follow_period = std::chrono::milliseconds(1);
+    if (read_only) options.stats = &stats_;
     auto engine = Engine::Create(options);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return engine.ok() ? *std::move(engine) : nullptr;
@@ -68,6 +84,7 @@ class ReplicaTest : public ::testing::Test {
     return result.ok() ? result->values : std::vector<float>();
   }
 
+  CountingStats stats_;  // of replicas
   state::TemporaryDirectory directory_;
   std::unique_ptr<Engine> writer_;
 };
@@ -126,6 +143,48 @@ TEST_F(ReplicaTest, NeedsADirectoryThatIsThere) {
   options.state_dir = directory_ / "nowhere";
   options.state_read_only = true;
   EXPECT_FALSE(Engine::Create(options).ok());
+}
+
+// A volume that goes away, or a directory that is emptied before a backup is copied into it, deletes nothing here.
+TEST_F(ReplicaTest, ServesOnWhileTheDirectoryIsEmpty) {
+  ASSERT_TRUE(writer_->PutModel(SmallModel("m"), {}).ok());
+  Put("g", 0.25f);
+  Until([&] { return writer_->GetGraph("g")->serving->durability == Durability::kDurable; });
+  const auto replica = Open(true);
+  ASSERT_NE(replica, nullptr);
+  Until([&] { return replica->loaded() && VersionAt(*replica, "g") != 0 && replica->GetModel("m").ok(); });
+  const std::vector<float> answers = Answers(*replica);
+  const std::filesystem::path here = directory_ / "state", away = directory_ / "away";
+  std::filesystem::create_directory(away);
+  const auto move_all = [](const std::filesystem::path& from, const std::filesystem::path& to) {
+    std::vector<std::filesystem::path> all;
+    for (const auto& entry : std::filesystem::directory_iterator(from)) all.push_back(entry.path());
+    for (const auto& path : all) std::filesystem::rename(path, to / path.filename());
+  };
+  const int64_t failures = stats_.failures();
+  move_all(here, away);
+  Until([&] { return stats_.failures() >= failures + 3; });  // it has looked
+  EXPECT_EQ(Answers(*replica), answers);
+  EXPECT_TRUE(replica->Health().ok());
+  move_all(away, here);
+  Put("g", 0.5f, true);
+  Until([&] { return VersionAt(*replica, "g") == VersionAt(*writer_, "g"); });
+  EXPECT_EQ(Answers(*replica), Answers(*writer_));
+}
+
+TEST_F(ReplicaTest, EndsOnceAnotherDirectoryTakesThePlace) {
+  Put("g", 0.25f);
+  Until([&] { return writer_->GetGraph("g")->serving->durability == Durability::kDurable; });
+  const auto replica = Open(true);
+  ASSERT_NE(replica, nullptr);
+  writer_.reset();
+  const std::filesystem::path here = directory_ / "state", away = directory_ / "away", copy = directory_ / "copy";
+  std::filesystem::copy(here, copy, std::filesystem::copy_options::recursive);
+  std::filesystem::rename(here, away);
+  std::filesystem::rename(copy, here);
+  Until([&] { return !replica->Health().ok(); });
+  EXPECT_EQ(DetailOf(replica->Health())->reason, "INCARNATION_CHANGED");
+  EXPECT_NE(VersionAt(*replica, "g"), 0) << "it serves until it ends";
 }
 
 TEST_F(ReplicaTest, TakesOverTheWritersTuning) {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -193,49 +192,6 @@ TEST_F(TiersTest, PinnedGraphsStay) {
   Start(kBudget);
   EXPECT_EQ(Answers("pinned"), rows);
   EXPECT_TRUE(engine_->GetGraph("pinned")->serving->pinned);
-}
-
-// A graph that a request uses cannot leave, but soon can.
-TEST_F(TiersTest, ALoadThatFindsGraphsInUseMayBeTriedAgain) {
-  Start(0);
-  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
-  const std::vector<float> rows(static_cast<size_t>(kRingNodes) * 200, 1.0f);  // so that graphs are most of the memory
-  const HostTensor x = testing::Floats(rows, {kRingNodes, 200});
-  FeatureTensors tensors;
-  tensors.dense = x.view();
-  for (const char* const name : {"g0", "g1"}) {
-    PutReady(name, false);
-    ASSERT_TRUE(engine_->PutFeatures(name, "wide", tensors, false, 0).ok());
-    Await(name, [](const GraphResource& graph) {
-      return std::all_of(graph.feature_sets.begin(), graph.feature_sets.end(),
-                         [](const auto& set) { return set.durability == Durability::kDurable; });
-    });
-  }
-  const auto rows_of_g1 = Answers("g1");
-  const int64_t budget = engine_->memory().Snapshot().models + BytesOf("g0") * 3 / 2;
-  Stop();
-  Start(budget);
-  Answers("g0");
-  std::promise<Status> refused;
-  const auto ask_beside = [&](const StatusOr<InferenceResult>& answer) {
-    EXPECT_TRUE(answer.ok()) << answer.status();
-    std::promise<Status> loaded;
-    const Status submitted = engine_->Submit(
-        AllNodes("g1", "m"), [&](const StatusOr<InferenceResult>& result) { loaded.set_value(result.status()); });
-    refused.set_value(submitted.ok() ? loaded.get_future().get() : submitted);
-  };
-  ASSERT_TRUE(engine_->Submit(AllNodes("g0", "m"), ask_beside).ok());
-  const Status status = refused.get_future().get();
-  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status;
-  ASSERT_TRUE(DetailOf(status).has_value());
-  EXPECT_TRUE(DetailOf(status)->retry_after.has_value()) << status;
-  for (;;) {
-    const auto result = Infer(*engine_, AllNodes("g1", "m"));
-    if (result.status().code() == StatusCode::kResourceExhausted) continue;  // that request has not let go yet
-    ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->values, rows_of_g1);
-    break;
-  }
 }
 
 TEST_F(TiersTest, AtTheStartTheMostRecentlyUsedComeFirst) {

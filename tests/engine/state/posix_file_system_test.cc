@@ -210,8 +210,12 @@ TEST_F(PosixFileSystemTest, NoticesThatItsRootIsGone) {
   EXPECT_TRUE(files_->CheckReachable().ok());
   std::filesystem::rename(here, away);
   EXPECT_EQ(ReasonOf(files_->CheckReachable()), "STATE_DIRECTORY_GONE");
+  EXPECT_FALSE(files_->Reopen().ok());
   std::filesystem::create_directory(here);
   EXPECT_EQ(ReasonOf(files_->CheckReachable()), "STATE_DIRECTORY_GONE") << "it is another directory";
+  const auto other = files_->Reopen();
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_TRUE((*other)->CheckReachable().ok());
   std::filesystem::remove(here);
   std::filesystem::rename(away, here);
   EXPECT_TRUE(files_->CheckReachable().ok());

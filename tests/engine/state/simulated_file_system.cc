@@ -230,6 +230,7 @@ StatusOr<std::unique_ptr<WritableFile>> SimulatedFileSystem::Create(const std::s
 }
 
 StatusOr<std::unique_ptr<ReadableFile>> SimulatedFileSystem::Open(const std::string& path) const {
+  VICINAL_RETURN_IF_ERROR(CheckReadable("open", path));
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("open", path, ENOENT);
   if (node->kind != FileKind::kFile) return Damaged(path, "it is not a regular file");
@@ -245,9 +246,26 @@ Status SimulatedFileSystem::Rename(const std::string& from, const std::string& t
   return OkStatus();
 }
 
+void SimulatedFileSystem::SetUnreadable(const std::string& path, int error) {
+  if (error == 0) {
+    unreadable_.erase(path);
+  } else {
+    unreadable_[path] = error;
+  }
+}
+
+Status SimulatedFileSystem::CheckReadable(std::string_view operation, const std::string& path) const {
+  for (const auto& [unreadable, error] : unreadable_) {
+    if (path == unreadable || path.starts_with(unreadable + "/")) return FileError(operation, path, error);
+  }
+  return OkStatus();
+}
+
 Status SimulatedFileSystem::CheckReachable() const {
   return gone_ ? FailedPrecondition("STATE_DIRECTORY_GONE", "gone") : OkStatus();
 }
+
+StatusOr<std::unique_ptr<FileSystem>> SimulatedFileSystem::Reopen() const { return CheckReachable(); }
 
 Status SimulatedFileSystem::Unlink(const std::string& path) {
   const NodeRef node = Find(path);
@@ -280,6 +298,7 @@ Status SimulatedFileSystem::RemoveDirectory(const std::string& path) {
 }
 
 StatusOr<std::vector<DirectoryEntry>> SimulatedFileSystem::List(const std::string& path) const {
+  VICINAL_RETURN_IF_ERROR(CheckReadable("open directory", path));
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("open directory", path, ENOENT);
   if (node->kind != FileKind::kDirectory) return FileError("open directory", path, ENOTDIR);
@@ -289,6 +308,7 @@ StatusOr<std::vector<DirectoryEntry>> SimulatedFileSystem::List(const std::strin
 }
 
 StatusOr<FileInfo> SimulatedFileSystem::Stat(const std::string& path) const {
+  VICINAL_RETURN_IF_ERROR(CheckReadable("stat", path));
   const NodeRef node = Find(path);
   if (node == nullptr) return FileError("stat", path, ENOENT);
   return FileInfo{node->kind, node->size, static_cast<int64_t>(node->now.size()) * kBlock, node->modify_time};

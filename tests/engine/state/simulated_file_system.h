@@ -51,6 +51,8 @@ class SimulatedFileSystem final : public FileSystem {
   void FailFrom(int64_t index, int error) { FailAt(index, error), fail_on_ = true; }
   // Everything is gone, as if unmounted, or is back.
   void set_gone(bool gone) { gone_ = gone; }
+  // What is at or below `path` cannot be looked at: reading fails with `error`. 0: it can again.
+  void SetUnreadable(const std::string& path, int error);
   // What it says is free; nothing fails because of it.
   void set_free_bytes(int64_t bytes) { free_bytes_ = bytes; }
   bool failed() const { return failed_; }
@@ -71,6 +73,7 @@ class SimulatedFileSystem final : public FileSystem {
   Status Rename(const std::string& from, const std::string& to) override;
   StatusOr<int64_t> FreeBytes() const override { return free_bytes_; }
   Status CheckReachable() const override;
+  StatusOr<std::unique_ptr<FileSystem>> Reopen() const override;
   Status Unlink(const std::string& path) override;
   Status MakeDirectory(const std::string& path) override;
   Status RemoveDirectory(const std::string& path) override;
@@ -97,6 +100,7 @@ class SimulatedFileSystem final : public FileSystem {
     std::set<const Node*> unsynced, lost;
   };
   NodeRef Find(const std::string& path) const;
+  Status CheckReadable(std::string_view operation, const std::string& path) const;
   void Apply(std::vector<Slot> slots);
   std::vector<bool> Survivors(testing::SplitMix64& random) const;
 
@@ -107,6 +111,7 @@ class SimulatedFileSystem final : public FileSystem {
   ReadHook read_hook_;
   int64_t fail_at_ = -1, operations_ = 0, free_bytes_ = int64_t{1} << 40;
   int fail_error_ = 0;
+  std::map<std::string, int> unreadable_;
   bool failed_ = false, dead_ = false, fail_on_ = false, gone_ = false;
   WallTime time_{};
   std::shared_ptr<std::set<std::string>> locks_ = std::make_shared<std::set<std::string>>();

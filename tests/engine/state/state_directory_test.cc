@@ -370,6 +370,33 @@ TEST_F(StateDirectoryTest, AnExchangedFileOfTheSameShapeIsFound) {
   EXPECT_TRUE(open(11).ok());
 }
 
+// Somebody has moved a graph to another disk and left a link: it is not followed, and does not pass for nothing.
+TEST(StateDirectoryOnDiskTest, ALinkInThePlaceOfADirectoryIsTold) {
+  TemporaryDirectory root;
+  const auto files = PosixFileSystem::Open(root / "state", PosixFileSystem::Root::kCreate);
+  ASSERT_TRUE(files.ok()) << files.status();
+  const auto directory = StateDirectory::Open(files->get(), {});
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const VersionId stays{Store::kGraphs, "stays", 1, "", 0}, moves{Store::kGraphs, "moves", 2, "", 0};
+  ASSERT_TRUE(PublishVersion(**directory, stays).ok());
+  ASSERT_TRUE(PublishVersion(**directory, moves).ok());
+  for (const char* const path : {"state/graphs/moves/2", "state/graphs/moves"}) {
+    std::filesystem::rename(root / path, root / "elsewhere");
+    std::filesystem::create_directory_symlink(root / "elsewhere", root / path);
+    const auto listing = (*directory)->List();
+    ASSERT_TRUE(listing.ok()) << listing.status();
+    ASSERT_THAT(listing->published, SizeIs(1));
+    ASSERT_THAT(listing->problems, SizeIs(1));
+    EXPECT_EQ("state/" + listing->problems[0].path, path);
+    EXPECT_EQ(ReasonOf(listing->problems[0].error), "STATE_UNSAFE_PATH");
+    std::vector<ListedProblem> problems;
+    EXPECT_THAT(*(*directory)->ListPublished(&problems), ElementsAre(stays));
+    EXPECT_THAT(problems, SizeIs(1));
+    std::filesystem::remove(root / path);
+    std::filesystem::rename(root / "elsewhere", root / path);
+  }
+}
+
 TEST(StateDirectoryOnDiskTest, WorksOnThisMachine) {
   TemporaryDirectory root;
   std::string incarnation;
