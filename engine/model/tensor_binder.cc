@@ -66,6 +66,15 @@ Status TensorBinder::CheckMade(const std::string& field) const {
                              "those of the weights file; use narrower layers, or fewer");
 }
 
+std::vector<std::string> TensorBinder::NamesFrom(const std::string& prefix) const {
+  std::vector<std::string> names;
+  for (auto entry = file_.entries().lower_bound(prefix); entry != file_.entries().end(); ++entry) {
+    if (entry->first.compare(0, prefix.size(), prefix) != 0) break;
+    names.push_back(entry->first.substr(prefix.size()));
+  }
+  return names;
+}
+
 Status TensorBinder::BindCopy(const std::string& name, const std::string& original, const std::string& user) {
   const SafetensorsEntry* entry = file_.Find(name);
   if (entry == nullptr) return OkStatus();

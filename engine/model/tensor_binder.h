@@ -33,6 +33,8 @@ class TensorBinder {
     const SafetensorsEntry* const entry = file_.Find(name);
     return entry != nullptr ? &entry->shape : nullptr;
   }
+  // The names that begin with `prefix`, without it.
+  std::vector<std::string> NamesFrom(const std::string& prefix) const;
   // `name` is a second name of the bound tensor `original` (state_dicts contain shared tensors twice): may be absent,
   // must be equal. INVALID_ARGUMENT: TENSOR_SHAPE, TENSOR_VALUE.
   Status BindCopy(const std::string& name, const std::string& original, const std::string& user);

@@ -91,6 +91,8 @@ class Caller {
     const double number = made_.IsNumber(value) ? made_[value].number : -1.0;
     constexpr double kMost = 1 << 24;  // above, floats have gaps
     const auto whole = static_cast<int64_t>(std::clamp(number, 0.0, kMost));
+    if (number < 0.0 && made_.IsNumber(value))
+      return Needs(name, "a whole number as its last argument, and no dimension: it goes over columns");
     if (whole < 1 || static_cast<double>(whole) != number) return Needs(name, "a whole number as its last argument");
     return whole;
   }
@@ -161,11 +163,10 @@ bool IsFunction(std::string_view name) {
   return false;
 }
 
-std::string FunctionNames() {
-  std::string names;
-  for (const ActivationFunction& function : kActivations) absl::StrAppend(&names, std::string(function.name), ", ");
-  for (const std::string_view name : kOthers)
-    absl::StrAppend(&names, name == kOthers[0] ? "" : ", ", std::string(name));
+std::vector<std::string> FunctionList() {
+  std::vector<std::string> names;
+  for (const ActivationFunction& function : kActivations) names.emplace_back(function.name);
+  for (const std::string_view name : kOthers) names.emplace_back(name);
   return names;
 }
 

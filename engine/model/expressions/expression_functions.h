@@ -15,7 +15,7 @@ namespace vicinal::internal {
 
 // Of all functions, also those that take names of tensors.
 bool IsFunction(std::string_view name);
-std::string FunctionNames();
+std::vector<std::string> FunctionList();
 
 // The value of a call with one or more arguments. An error as those of Expressions. REQUIRES: IsFunction(name), and
 // its arguments are values.

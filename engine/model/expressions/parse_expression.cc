@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/printable.h"
 #include "engine/base/tensor.h"
 #include "engine/model/expressions/expression_functions.h"
@@ -24,7 +25,13 @@ class Parser {
  public:
   Parser(std::string_view text, const std::string& field, const LayerContext& context, Expressions* expressions,
          ExpressionScope* scope)
-      : text_(text), lexer_(text), field_(field), context_(context), made_(*expressions), scope_(*scope) {
+      : text_(text),
+        lexer_(text),
+        field_(field),
+        context_(context),
+        made_(*expressions),
+        scope_(*scope),
+        hints_(context, *scope) {
     Advance();
   }
 
@@ -63,6 +70,20 @@ class Parser {
     return BadArchitecture(field_,
                            absl::StrCat(field_, " of ", context_.Describe(), ", ", lexer_.Place(at), ": ", why));
   }
+  // Parentheses, of functions too: a text may nest them no deeper than kMaxExpressionDepth. REQUIRES: At('(').
+  Status Open() {
+    if (++depth_ > kMaxExpressionDepth)
+      return Fail(token_.at, absl::StrCat("more than ", kMaxExpressionDepth,
+                                          " levels of parentheses; define parts of it before, as name = expression;"));
+    Advance();
+    return OkStatus();
+  }
+  Status Close(std::string_view after) {
+    --depth_;
+    return Expect(')', after);
+  }
+  // The text behind a token.
+  std::string_view After(const Token& token) const { return text_.substr(token.at + token.text.size()); }
   // What could stand where an operator is expected.
   std::string Operators() const {
     const std::string hint = HintForOperator(text_.substr(std::min(token_.at, text_.size())));
@@ -73,17 +94,6 @@ class Parser {
     if (made.ok()) return made;
     return Fail(at, std::string(made.status().message()));
   }
-  // A text may nest no deeper than kMaxExpressionDepth.
-  class Level {
-   public:
-    explicit Level(int* depth) : depth_(depth) { ++*depth_; }
-    ~Level() { --*depth_; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    int* const depth_;
-  };
 
   // --- definitions ---
 
@@ -110,10 +120,6 @@ class Parser {
   // --- expressions ---
 
   StatusOr<int32_t> ReadSum() {
-    const Level level(&depth_);
-    if (depth_ > kMaxExpressionDepth)
-      return Fail(token_.at, absl::StrCat("more than ", kMaxExpressionDepth,
-                                          " levels of parentheses; define parts of it before, as name = expression;"));
     VICINAL_ASSIGN_OR_RETURN(int32_t value, ReadProduct());
     while (At('+') || At('-')) {
       const size_t at = token_.at;
@@ -130,8 +136,8 @@ class Parser {
     while (At('*') || At('/')) {
       const size_t at = token_.at;
       const EdgeOp op = At('*') ? EdgeOp::kMultiply : EdgeOp::kDivide;
-      const std::string power = HintForOperator(text_.substr(at));
-      if (!power.empty()) return Fail(at, "** is no operator; " + power);
+      if (const std::string hint = HintForOperator(text_.substr(at)); !hint.empty())
+        return Fail(at, absl::StrCat(std::string(text_.substr(at, 2)), " is no operator; ", hint));
       Advance();
       VICINAL_ASSIGN_OR_RETURN(const int32_t right, ReadSigned());
       VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Binary(op, value, right)));
@@ -158,30 +164,41 @@ class Parser {
       if (!At(':')) {
         VICINAL_ASSIGN_OR_RETURN(first, ReadColumn());
       }
-      VICINAL_RETURN_IF_ERROR(Expect(':', "between the first column and the end, as in x[0:3]"));
+      VICINAL_RETURN_IF_ERROR(ExpectInColumns(':', "between the first column and the end, as in x[0:3]"));
       if (!At(']')) {
         VICINAL_ASSIGN_OR_RETURN(end, ReadColumn());
       }
-      VICINAL_RETURN_IF_ERROR(Expect(']', "after columns"));
+      VICINAL_RETURN_IF_ERROR(ExpectInColumns(']', "after columns"));
       VICINAL_ASSIGN_OR_RETURN(value, Placed(at, made_.Slice(value, first, end)));
     }
     return value;
+  }
+
+  std::string ColumnHint() const {
+    const std::string hint = HintForColumns(text_.substr(std::min(token_.at, text_.size())));
+    return hint.empty() ? "" : "; " + hint;
+  }
+  Status ExpectInColumns(char sign, std::string_view after) {
+    if (Take(sign)) return OkStatus();
+    return Fail(token_.at, absl::StrCat("expected '", std::string(1, sign), "' ", std::string(after), ", found ",
+                                        Shown(), ColumnHint()));
   }
 
   StatusOr<int64_t> ReadColumn() {
     int64_t column = 0;
     if (token_.kind != TokenKind::kNumber ||
         !absl::SimpleAtoi(absl::string_view(token_.text.data(), token_.text.size()), &column))
-      return Fail(token_.at, "columns are whole numbers, as in x[0:3]; found " + Shown());
+      return Fail(token_.at, "columns are whole numbers, as in x[0:3]; found " + Shown() + ColumnHint());
     Advance();
     return column;
   }
 
   StatusOr<int32_t> ReadPrimary() {
     const Token token = token_;
-    if (Take('(')) {
+    if (At('(')) {
+      VICINAL_RETURN_IF_ERROR(Open());
       VICINAL_ASSIGN_OR_RETURN(const int32_t value, ReadSum());
-      VICINAL_RETURN_IF_ERROR(Expect(')', "to close a parenthesis"));
+      VICINAL_RETURN_IF_ERROR(Close("to close a parenthesis"));
       return value;
     }
     if (token.kind == TokenKind::kNumber) {
@@ -191,8 +208,11 @@ class Parser {
       Advance();
       return Placed(token.at, made_.Number(number));
     }
-    if (token.kind != TokenKind::kName)
-      return Fail(token.at, "expected a value (a name, a number, a function or a parenthesis), found " + Shown());
+    if (token.kind != TokenKind::kName) {
+      const std::string hint = At('[') ? "arguments stand without brackets, as in cat(a, b)" : "";
+      return Fail(token.at, "expected a value (a name, a number, a function or a parenthesis), found " + Shown() +
+                                (hint.empty() ? "" : "; " + hint));
+    }
     Advance();
     if (At('(')) return ReadCall(token);
     if (const auto known = scope_.find(token.text); known != scope_.end()) return known->second;
@@ -214,7 +234,7 @@ class Parser {
       return Fail(name.at, "edge_attr has no width; set the argument edge_dim to the number of features of an edge");
     if (name.text == "edge_weight")
       return Fail(name.at, "edges have no weights here; set edge_weight of the layer to true, or normalize");
-    if (const std::string hint = HintForVariable(name.text, scope_); !hint.empty())
+    if (const std::string hint = hints_.ForName(name.text, After(name)); !hint.empty())
       return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; ", hint));
     std::string names;
     for (const auto& [known, value] : scope_) absl::StrAppend(&names, names.empty() ? "" : ", ", Printable(known));
@@ -266,11 +286,11 @@ class Parser {
 
   StatusOr<int32_t> ReadCall(const Token& name) {
     if (!IsFunction(name.text)) {
-      const std::string hint = HintForFunction(name.text);
+      const std::string hint = hints_.ForFunction(name.text);
       return Fail(name.at, absl::StrCat("unknown function ", Quoted(name.text), "; ",
-                                        hint.empty() ? "there are " + FunctionNames() : hint));
+                                        hint.empty() ? "there are " + absl::StrJoin(FunctionList(), ", ") : hint));
     }
-    Advance();  // (
+    VICINAL_RETURN_IF_ERROR(Open());
     if (At(')')) return Fail(token_.at, Quoted(name.text) + " needs arguments");
     VICINAL_ASSIGN_OR_RETURN(const int32_t first, ReadSum());
     if (name.text == "linear") return ReadLinear(name, first);
@@ -280,7 +300,7 @@ class Parser {
       VICINAL_ASSIGN_OR_RETURN(const int32_t next, ReadSum());
       arguments.push_back(next);
     }
-    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of a function"));
+    VICINAL_RETURN_IF_ERROR(Close("after the arguments of a function"));
     return Placed(name.at, CallFunction(name.text, arguments, &made_));
   }
 
@@ -300,7 +320,7 @@ class Parser {
       VICINAL_ASSIGN_OR_RETURN(const Token bias_name, ReadTensorName("a bias"));
       VICINAL_ASSIGN_OR_RETURN(bias, Bind(bias_name, std::string(bias_name.text)));
     }
-    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of linear"));
+    VICINAL_RETURN_IF_ERROR(Close("after the arguments of linear"));
     return Placed(name.at, made_.Linear(x, weight, bias));
   }
 
@@ -316,7 +336,7 @@ class Parser {
         return Fail(token_.at, "batch_norm's last argument is eps, a number between 0 and 1; found " + Shown());
       Advance();
     }
-    VICINAL_RETURN_IF_ERROR(Expect(')', "after the arguments of batch_norm"));
+    VICINAL_RETURN_IF_ERROR(Close("after the arguments of batch_norm"));
     std::array<WeightRef, 4> tensors;
     constexpr const char* kNames[] = {".running_mean", ".running_var", ".weight", ".bias"};
     for (size_t t = 0; t < tensors.size(); ++t) {
@@ -360,6 +380,7 @@ class Parser {
   const LayerContext& context_;
   Expressions& made_;
   ExpressionScope& scope_;
+  const ExpressionHints hints_;
   int depth_ = 0;
   bool defined_ = false;
 };

@@ -195,28 +195,122 @@ TEST(MessagePassingTest, RefusesNamesWithTheirPlace) {
   ExpectRefusedAt(
       "x_j * y", "line 1, column 7",
       "unknown name 'y'; it is neither one of degree_i, degree_j, out_degree_i, out_degree_j, x_i, x_j nor");
-  // What other languages have.
-  ExpectRefusedAt("x_j ** 2", "line 1, column 5", "** is no operator; write square(a) for a ** 2");
-  ExpectRefusedAt("x_j ^ 2", "line 1, column 5",
-                  "found '^', but the expression is complete here; write square(a) for a ** 2");
-  ExpectRefusedAt("x_j @ W", "line 1, column 5", "found '@', but the expression is complete here; write linear(a, W)");
-  ExpectRefusedAt("torch.relu(x_j)", "line 1, column 1",
-                  "unknown function 'torch.relu'; functions stand before their arguments: write relu(a)");
-  ExpectRefusedAt("x_j.relu()", "line 1, column 1",
-                  "unknown function 'x_j.relu'; functions stand before their arguments: write relu(a)");
   ExpectRefusedAt("x", "line 1, column 1",
                   "unknown name 'x'; an edge has two ends: write x_j for its source's, x_i for its target's");
   ExpectRefusedAt("x_j * degree", "line 1, column 7", "unknown name 'degree'; an edge has two ends: write degree_j");
   ExpectRefusedAt("x_j + aggr", "line 1, column 7", "unknown name 'aggr'; the reduced messages are known in update");
   ExpectRefused(Message("x_j", R"(, "update": "aggr + x_i")"), "BAD_ARCHITECTURE", "layers[0].args.update",
                 "an update is of one node: write x");
-  ExpectRefusedAt("sin(x_j)", "line 1, column 1", "unknown function 'sin'; there are relu");
+  ExpectRefusedAt("fourier(x_j)", "line 1, column 1", "unknown function 'fourier'; there are relu");
   ExpectRefusedAt("x_j * edge_attr", "line 1, column 7", "edge_attr has no width; set the argument edge_dim");
   ExpectRefusedAt("x_j * edge_weight", "line 1, column 7", "edges have no weights here");
   ExpectRefusedAt("relu", "line 1, column 1", "'relu' is a function; write its arguments");
   // Cycles.
   ExpectRefusedAt("a = b * x_j; b = a; b", "line 1, column 5", "'b' is used before it is defined");
   ExpectRefusedAt("a = a + x_j; a", "line 1, column 5", "'a' is used before it is defined");
+}
+
+TEST(MessagePassingTest, SaysWhatToWriteForOperatorsOfPython) {
+  ExpectRefusedAt("x_j ** 2", "line 1, column 5", "** is no operator; write square(a) for a ** 2");
+  ExpectRefusedAt("x_j ^ 2", "line 1, column 5",
+                  "found '^', but the expression is complete here; write square(a) for a ** 2");
+  ExpectRefusedAt("x_j @ W", "line 1, column 5", "found '@', but the expression is complete here; write linear(a, W)");
+  ExpectRefusedAt("x_j // 2", "line 1, column 5", "// is no operator; there is no division of whole numbers");
+  ExpectRefusedAt("x_j > 0", "line 1, column 5", "found '>', but the expression is complete here; there are no compar");
+  ExpectRefusedAt("x_j if degree_j else x_i", "line 1, column 5",
+                  "found 'if', but the expression is complete here; the");
+  ExpectRefusedAt("return x_j", "line 1, column 1", "unknown name 'return'; the text ends with its value");
+}
+
+TEST(MessagePassingTest, SaysWhatToWriteForFunctionsOfPyTorch) {
+  const auto refused = [](const std::string& text, const std::string& why) {
+    ExpectRefusedAt(text, "line 1, column 1", why);
+  };
+  refused("pow(x_j, 2)", "unknown function 'pow'; write square(a) for pow(a, 2)");
+  refused("x_j.pow(2)", "unknown function 'x_j.pow'; write square(a) for pow(a, 2)");
+  refused("softmax(x_j, index)",
+          "unknown function 'softmax'; a softmax over the in-edges of a node is \"aggr\": \"soft");
+  refused("torch.relu(x_j)",
+          "unknown function 'torch.relu'; functions have no module and no object before them: write "
+          "relu(a)");
+  refused("F.elu(x_j)", "unknown function 'F.elu'; functions have no module and no object before them: write elu(a)");
+  refused("x_j.relu()",
+          "unknown function 'x_j.relu'; functions have no module and no object before them: write "
+          "relu(x_j)");
+  refused("x_j.sum(-1)",
+          "unknown function 'x_j.sum'; functions have no module and no object before them: write "
+          "sum(x_j)");
+  refused("torch.cat([x_i, x_j], dim=-1)",
+          "unknown function 'torch.cat'; functions have no module and no object before "
+          "them: write cat(a, b, ...)");
+  refused("torch.norm(x_j, dim=-1)", "unknown function 'torch.norm'; write sqrt(sum(square(a)))");
+  refused("norm.view(-1, 1) * x_j", "unknown function 'norm.view'; a value is a row of columns");
+  refused("F.dropout(x_j)", "unknown function 'F.dropout'; nothing is dropped at inference");
+  refused("sin(x_j)", "unknown function 'sin'; there is no such function; send what it computes");
+  refused("sigmoit(x_j)", "unknown function 'sigmoit'; did you mean sigmoid?");
+  refused("nn.LeakyReLU(x_j)", "unknown function 'nn.LeakyReLU'; did you mean leaky_relu?");
+  ExpectRefusedAt("(x_j * x_i).sum(-1)", "line 1, column 12",
+                  "found '.', but the expression is complete here; functions have no module and no object before them: "
+                  "write sum(a)");
+  ExpectRefusedAt(
+      "cat([x_i, x_j])", "line 1, column 5",
+      "expected a value (a name, a number, a function or a parenthesis), found '['; arguments stand without "
+      "brackets");
+  ExpectRefusedAt("sum(x_j, dim=-1)", "line 1, column 10", "unknown name 'dim'; functions go over columns, the only ");
+  ExpectRefusedAt("leaky_relu(x_j, negative_slope=0.2)", "line 1, column 17",
+                  "unknown name 'negative_slope'; arguments have no names: write the value alone");
+  ExpectRefusedAt("sum(x_j, -1)", "line 1, column 1",
+                  "sum takes a whole number as its last argument, and no dimension");
+  ExpectRefusedAt("relu(x_j.T)", "line 1, column 6", "unknown name 'x_j.T'; a value is a row; write linear(a, W)");
+}
+
+TEST(MessagePassingTest, SaysHowColumnsAreTaken) {
+  ExpectRefusedAt(
+      "x_i[:, 0:1]", "line 1, column 6",
+      "expected ']' after columns, found ','; a value is the row of one edge or node, of which x[0:3] takes ");
+  ExpectRefusedAt("x_i[..., 0:1]", "line 1, column 5",
+                  "columns are whole numbers, as in x[0:3]; found '.'; a value is");
+  ExpectRefusedAt("x_i[0]", "line 1, column 6", "expected ':' between the first column and the end, as in x[0:3]");
+  ExpectRefusedAt("x_i[:-1]", "line 1, column 6",
+                  "columns are whole numbers, as in x[0:3]; found '-'; columns are cou");
+  ExpectRefusedAt("x_i[0:2:2]", "line 1, column 8",
+                  "expected ']' after columns, found ':'; columns are taken one after");
+}
+
+TEST(MessagePassingTest, SaysHowModulesOfAClassAreWritten) {
+  const auto weights = SafetensorsBuilder()
+                           .AddRamp("c.lin.weight", {3, 2})
+                           .AddRamp("c.eps", {1})
+                           .AddRamp("c.bn.running_mean", {2})
+                           .AddRamp("c.bn.weight", {2})
+                           .AddRamp("c.nn.0.weight", {3, 2})
+                           .AddRamp("c.nn.2.weight", {3, 3});
+  const auto refused = [&](const std::string& text, const std::string& place, const std::string& why) {
+    ExpectRefusedAt(text, place, why, "", weights);
+  };
+  refused("self.lin(x_j)", "line 1, column 1", "unknown function 'self.lin'; write linear(a, lin)");
+  refused("lin(x_j)", "line 1, column 1", "unknown function 'lin'; write linear(a, lin)");
+  refused("self.bn(x_j)", "line 1, column 1", "unknown function 'self.bn'; write batch_norm(a, bn)");
+  refused(
+      "self.nn(x_j)", "line 1, column 1",
+      "unknown function 'self.nn'; write each module of nn by itself, as in linear(relu(linear(a, nn.0)), nn.2); with "
+      "weights it has nn.0, nn.2");
+  refused("self.lin2(x_j)", "line 1, column 1",
+          "unknown function 'self.lin2'; write what the module computes: linear(a, lin2) for a Linear with the tensor "
+          "'c.lin2.weight', which the weights file does not have");
+  refused("self.relu(x_j)", "line 1, column 1", "unknown function 'self.relu'; write relu(a)");
+  refused("(1 + self.eps) * x_j", "line 1, column 6",
+          "unknown name 'self.eps'; names are those of the state_dict, without self: write eps");
+  refused("x_j / self.heads", "line 1, column 7",
+          "unknown name 'self.heads'; names are those of the state_dict, without "
+          "self, and numbers stand as numbers");
+  refused("linear(x_j, self.lin)", "line 1, column 13",
+          "unknown name 'self.lin'; names are those of the state_dict, wit");
+  refused("linear(x_j, lim)", "line 1, column 13",
+          "unknown name 'lim'; did you mean lin? It is no variable, and the weights file has no 'c.lim'");
+  refused("linear(x_j, nn.0.wieght)", "line 1, column 13", "unknown name 'nn.0.wieght'; did you mean nn.0.weight?");
+  refused("epss * x_j", "line 1, column 1", "unknown name 'epss'; did you mean eps?");
+  refused("xj", "line 1, column 1", "unknown name 'xj'; did you mean x_j?");
 }
 
 TEST(MessagePassingTest, RefusesShapesWithTheirPlace) {
@@ -246,7 +340,15 @@ TEST(MessagePassingTest, RefusesNumbersThatAreNotFinite) {
 TEST(MessagePassingTest, RefusesWhatIsTooLarge) {
   const std::string deep(100'000, '(');
   ExpectRefused(Message(deep), "BAD_ARCHITECTURE", "layers[0].args.message", "may have at most 65536");
-  ExpectRefusedAt(std::string(65, '(') + "x_j" + std::string(65, ')'), "line 1, column 65", "more than 64 levels");
+  const auto nested = [](size_t levels) { return std::string(levels, '(') + "x_j" + std::string(levels, ')'); };
+  EXPECT_NE(LoadOrFail(Message(nested(64))), nullptr);
+  ExpectRefusedAt(nested(65), "line 1, column 65", "more than 64 levels");
+  EXPECT_NE(LoadOrFail(Message("relu(" + nested(63) + ")")), nullptr);
+  ExpectRefusedAt("relu(" + nested(64) + ")", "line 1, column 69", "more than 64 levels");
+  // Levels that are closed no longer count.
+  std::string closed = "x_j";
+  for (int k = 0; k < 100; ++k) closed += " + relu((x_i))";
+  EXPECT_NE(LoadOrFail(Message(closed)), nullptr);
   std::string many = "x_j";
   for (int k = 0; k < 1100; ++k) many += "*x_i";
   ExpectRefused(Message(many), "BAD_ARCHITECTURE", "layers[0].args.message", "the layer has more than 1024 operations");
