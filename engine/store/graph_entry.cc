@@ -69,7 +69,7 @@ StatusOr<GraphHandle> HandleIn(const GraphEntry& entry, const std::string& graph
                : absl::StrCat(Quoted("graph", graph), " is being prepared; wait until it is READY (WatchGraph)"));
   }
   if (graph_version != 0 && graph_version != entry.version())
-    return VersionGone("graph", graph, entry.version(), graph_version);
+    return VersionNotFound("graph", graph, entry.version(), graph_version);
   GraphHandle handle;
   handle.graph = entry.graph;
   if (feature_set.empty()) return handle;
@@ -83,7 +83,7 @@ StatusOr<GraphHandle> HandleIn(const GraphEntry& entry, const std::string& graph
                     absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
   }
   if (feature_set_version != 0 && feature_set_version != set->second->version) {
-    return VersionGone("feature set", feature_set, set->second->version, feature_set_version);
+    return VersionNotFound("feature set", feature_set, set->second->version, feature_set_version);
   }
   handle.features = set->second;
   return handle;

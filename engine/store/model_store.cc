@@ -99,7 +99,7 @@ StatusOr<ModelHandle> ModelStore::Find(const std::string& name, int64_t version)
     return Annotate(lost->second, absl::StrCat("model '", name, "' could not be loaded from disk"));
   }
   if (version != 0 && version != found->second->version) {
-    return internal::VersionGone("model", name, found->second->version, version);
+    return internal::VersionNotFound("model", name, found->second->version, version);
   }
   return found->second;
 }

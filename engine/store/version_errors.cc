@@ -34,15 +34,17 @@ Status VersionDiffers(const char* type, const std::string& name, int64_t version
       version);
 }
 
-Status VersionGone(const char* type, const std::string& name, int64_t version, int64_t wanted) {
+Status VersionNotFound(const char* type, const std::string& name, int64_t version, int64_t wanted) {
   ErrorDetail detail;
   detail.reason = "VERSION_NOT_FOUND";
   detail.resource_type = type;
   detail.resource_name = name;
   detail.metadata = {{"version", absl::StrCat(version)}};
+  const std::string why = wanted > version ? absl::StrCat(" yet: its latest is ", version)
+                                           : absl::StrCat(": only its latest is kept, ", version);
   return MakeError(StatusCode::kNotFound,
-                   absl::StrCat(Quoted(type, name), " is at version ", version, "; version ", wanted,
-                                " no longer exists; request version 0 for the latest"),
+                   absl::StrCat(Quoted(type, name), " has no version ", wanted, why, "; request ", version,
+                                ", or 0 for whichever is the latest"),
                    detail);
 }
 

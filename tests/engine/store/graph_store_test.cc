@@ -114,7 +114,9 @@ TEST_F(GraphStoreTest, ReplacesAtomically) {
   store_.FinishPrepare("g", 2, MakeGraph("g", 2, device_.get()), nullptr);
   EXPECT_EQ(store_.Find("g", 0, "", 0)->graph->parts().version, 2);
   ExpectStatus(store_.Find("g", 1, "", 0).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
-               "is at version 2; version 1 no longer exists");
+               "graph 'g' has no version 1: only its latest is kept, 2; request 2, or 0 for whichever is the latest");
+  ExpectStatus(store_.Find("g", 9999, "", 0).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
+               "graph 'g' has no version 9999 yet: its latest is 2; request 2, or 0 for whichever is the latest");
   ExpectStatus(store_.Find("g", 0, "other", 0).status(), StatusCode::kNotFound, "NOT_FOUND", "feature set 'other'");
   EXPECT_EQ(old->graph->parts().version, 1);  // the handle keeps it
   EXPECT_EQ(old->features->matrix->rows(), 10);
@@ -168,7 +170,9 @@ TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
                "is at version 1, but if_version is 9");
   EXPECT_EQ((*PutSet("a", true, 1))->version, 3);
   ExpectStatus(store_.Find("g", 0, "a", 1).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
-               "feature set 'a' is at version 3");
+               "feature set 'a' has no version 1: only its latest is kept, 3");
+  ExpectStatus(store_.Find("g", 0, "a", 4).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
+               "feature set 'a' has no version 4 yet: its latest is 3");
   EXPECT_TRUE(store_.DeleteFeatures("g", "a").ok());
   ExpectStatus(store_.DeleteFeatures("g", "a"), StatusCode::kNotFound, "NOT_FOUND", "feature set 'a'");
   ExpectStatus(store_.DeleteFeatures("no", "a"), StatusCode::kNotFound, "NOT_FOUND", "graph 'no'");

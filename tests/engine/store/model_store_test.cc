@@ -39,7 +39,15 @@ TEST_F(ModelStoreTest, VersionsRiseAndOldHandlesLive) {
   EXPECT_GT((*second)->version, (*first)->version);
   EXPECT_EQ((*first)->model->size_bytes, 10);
   EXPECT_EQ((*store_.Find("m", 0))->version, (*second)->version);
-  EXPECT_EQ(store_.Find("m", (*first)->version).status().code(), StatusCode::kNotFound);
+  const Status gone = store_.Find("m", (*first)->version).status(), never = store_.Find("m", 9999).status();
+  EXPECT_EQ(gone.code(), StatusCode::kNotFound);
+  EXPECT_EQ(gone.message(),
+            "model 'm' has no version 1: only its latest is kept, 2; request 2, or 0 for whichever is the "
+            "latest");
+  EXPECT_EQ(DetailOf(never)->reason, "VERSION_NOT_FOUND");
+  EXPECT_EQ(never.message(),
+            "model 'm' has no version 9999 yet: its latest is 2; request 2, or 0 for whichever is the "
+            "latest");
   EXPECT_EQ(budget_.Snapshot().models, 20);
   EXPECT_EQ(budget_.Snapshot().requests, 10) << "the old version is still used";
 }
