@@ -84,7 +84,7 @@ class EngineImpl final : public Engine {
  public:
   EngineImpl(const EngineOptions& options, RunMeter* meter, OpenedParts opened)
       : options_(options),
-        compilation_(CompilationOf(options), options.logger),
+        compilation_(CompilationOf(options), options.logger, options.stats),
         opened_(std::move(opened)),
         limited_(LimitOf(*opened_.device.device, options)),
         device_(limited_ != nullptr ? *limited_ : *opened_.device.device),

@@ -205,7 +205,8 @@ Status Server::Impl::ListenForScrapes() {
 Status Server::Impl::ListenForPeople() {
   if (config.status_listen.empty()) return OkStatus();
   VICINAL_ASSIGN_OR_RETURN(const auto address, SplitAddress(config.status_listen, "status_listen"));
-  StatusSource source{engine.get(), [this] { return Snapshot(); }, [this] { return metrics->Latencies(); }, Version()};
+  StatusSource source{engine.get(), [this] { return Snapshot(); }, [this] { return metrics->Latencies(); },
+                      [this] { return metrics->CompiledKernels(); }, Version()};
   status_site = std::make_unique<StatusSite>(std::move(source), auth, clock, IsLoopback(address.first));
   const auto answer = [this](const HttpRequest& request) { return status_site->Answer(request); };
   VICINAL_ASSIGN_OR_RETURN(status_listener,

@@ -12,6 +12,7 @@ struct Current {
   Mutex mutex;
   RunTimeCompilation setting VICINAL_GUARDED_BY(mutex);
   Logger* logger VICINAL_GUARDED_BY(mutex) = nullptr;
+  StatsSink* stats VICINAL_GUARDED_BY(mutex) = nullptr;
 };
 
 // Never destroyed: threads of a backend may ask while the process ends.
@@ -34,11 +35,19 @@ void LogRunTimeCompilation(LogLevel level, std::string_view message, const LogFi
   if (current.logger != nullptr) current.logger->Log(level, message, fields);
 }
 
-ScopedRunTimeCompilation::ScopedRunTimeCompilation(RunTimeCompilation setting, Logger* logger) : logger_(logger) {
+void CountRunTimeCompilation(std::string_view outcome, double seconds) {
+  Current& current = TheCurrent();
+  MutexLock lock(&current.mutex);
+  if (current.stats != nullptr) current.stats->KernelCompiled(outcome, seconds);
+}
+
+ScopedRunTimeCompilation::ScopedRunTimeCompilation(RunTimeCompilation setting, Logger* logger, StatsSink* stats)
+    : logger_(logger) {
   Current& current = TheCurrent();
   MutexLock lock(&current.mutex);
   current.setting = std::move(setting);
   current.logger = logger;
+  current.stats = stats;
 }
 
 ScopedRunTimeCompilation::~ScopedRunTimeCompilation() {
@@ -47,6 +56,7 @@ ScopedRunTimeCompilation::~ScopedRunTimeCompilation() {
   if (current.logger != logger_) return;
   current.setting = RunTimeCompilation();
   current.logger = nullptr;
+  current.stats = nullptr;
 }
 
 }  // namespace vicinal

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "engine/base/log.h"
+#include "engine/base/stats.h"
 
 namespace vicinal {
 
@@ -23,12 +24,14 @@ struct RunTimeCompilation {
 RunTimeCompilation CurrentRunTimeCompilation();
 // Writes to the logger of the current setting, if there is one.
 void LogRunTimeCompilation(LogLevel level, std::string_view message, const LogFields& fields);
+// Counts with the statistics of the current setting, if there are any: StatsSink::KernelCompiled.
+void CountRunTimeCompilation(std::string_view outcome, double seconds);
 
-// While it lives, `setting` and `logger` hold; at most one lives at a time in a process that serves. `logger` must
+// While it lives, `setting`, `logger` and `stats` hold; at most one lives at a time in a process that serves. Both must
 // outlive it.
 class ScopedRunTimeCompilation {
  public:
-  ScopedRunTimeCompilation(RunTimeCompilation setting, Logger* logger);
+  ScopedRunTimeCompilation(RunTimeCompilation setting, Logger* logger, StatsSink* stats);
   ~ScopedRunTimeCompilation();
   ScopedRunTimeCompilation(const ScopedRunTimeCompilation&) = delete;
   ScopedRunTimeCompilation& operator=(const ScopedRunTimeCompilation&) = delete;

@@ -55,6 +55,7 @@ constexpr std::string_view kPassOutcomes[] = {"kept",    "ahead",  "unchanged", 
 constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",
                                              "expired",    "cancelled",   "draining",   "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
+constexpr std::string_view kCompilationOutcomes[] = {"compiled", "kept", "failed", "other"};
 constexpr std::string_view kStateFailures[] = {"disk_full",   "too_many_files", "access_denied", "gone",   "io_error",
                                                "sync_failed", "damaged",        "missing",       "format", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
@@ -163,6 +164,18 @@ struct Metrics::Impl {
                               .Help("Graphs that left the device because its memory was needed, and stay on the host.")
                               .Register(*registry)
                               .Add({});
+    auto& compilations = prometheus::BuildCounter()
+                             .Name("vicinal_kernel_compilations_total")
+                             .Help("Kernels made for expressions of models, by outcome.")
+                             .Register(*registry);
+    for (size_t i = 0; i < std::size(kCompilationOutcomes); ++i) {
+      kernel_compilations[i] = &compilations.Add({{"outcome", std::string(kCompilationOutcomes[i])}});
+    }
+    kernel_compilation_seconds = &prometheus::BuildCounter()
+                                      .Name("vicinal_kernel_compilation_seconds_total")
+                                      .Help("Time to make kernels for expressions of models.")
+                                      .Register(*registry)
+                                      .Add({});
     auto& failures = prometheus::BuildCounter()
                          .Name("vicinal_state_failures_total")
                          .Help("Operations on the state directory that failed, by kind.")
@@ -240,6 +253,8 @@ struct Metrics::Impl {
   Counter* graphs_evicted;
   Histogram *returns_succeeded, *returns_failed;
   Counter* graphs_left_device;
+  Counter* kernel_compilations[std::size(kCompilationOutcomes)];
+  Counter* kernel_compilation_seconds;
   Counter* state_failures[std::size(kStateFailures)];
   Counter* tuning_runs[std::size(kTuningOutcomes)];
   Counter* tuning_samples;
@@ -354,6 +369,18 @@ void Metrics::GraphLeftDevice() { impl_->graphs_left_device->Increment(); }
 
 void Metrics::GraphReturned(std::string_view outcome, double seconds) {
   (outcome == "loaded" ? impl_->returns_succeeded : impl_->returns_failed)->Observe(seconds);
+}
+
+void Metrics::KernelCompiled(std::string_view outcome, double seconds) {
+  impl_->kernel_compilations[IndexOf(kCompilationOutcomes, outcome)]->Increment();
+  impl_->kernel_compilation_seconds->Increment(seconds);
+}
+
+CompiledKernelCounts Metrics::CompiledKernels() const {
+  const auto of = [this](std::string_view outcome) {
+    return static_cast<int64_t>(impl_->kernel_compilations[IndexOf(kCompilationOutcomes, outcome)]->Value());
+  };
+  return {of("compiled"), of("kept"), of("failed"), impl_->kernel_compilation_seconds->Value()};
 }
 
 void Metrics::StateFailure(std::string_view kind) { impl_->state_failures[IndexOf(kStateFailures, kind)]->Increment(); }

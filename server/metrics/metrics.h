@@ -49,6 +49,12 @@ struct StateSnapshot {
 
 class Nvml;  // nvml.h
 
+// Kernels that a backend made for expressions, since the start (StatsSink::KernelCompiled).
+struct CompiledKernelCounts {
+  int64_t compiled = 0, kept = 0, failed = 0;
+  double seconds = 0.0;  // of all of them
+};
+
 // How long the calls of a method took, since the start.
 struct MethodLatency {
   std::string method;
@@ -97,6 +103,7 @@ class Metrics final : public StatsSink {
   void GraphEvicted() override;
   void GraphLeftDevice() override;
   void GraphReturned(std::string_view outcome, double seconds) override;
+  void KernelCompiled(std::string_view outcome, double seconds) override;
   void StateFailure(std::string_view kind) override;
 
   // The device's name in vicinal_build_info, once it is known, and what reads its state at each scrape; null: nothing.
@@ -107,6 +114,7 @@ class Metrics final : public StatsSink {
 
   // Of the methods that were called, in the order of kMethods.
   std::vector<MethodLatency> Latencies() const;
+  CompiledKernelCounts CompiledKernels() const;
 
   // The result of a scrape, in the text format.
   std::string Text() const;

@@ -44,6 +44,12 @@ std::string ServerSection(const StatusSource& source, const StateSnapshot& state
   table.Add({"executor busy since the start", SecondsText(state.busy_seconds)});
   table.Add({"open calls", CountText(state.open_calls)});
   table.Add({"connections", CountText(state.connections.open)});
+  const CompiledKernelCounts kernels = source.compiled_kernels();
+  if (kernels.compiled + kernels.kept + kernels.failed > 0) {
+    table.Add({"kernels of expressions",
+               absl::StrCat(CountText(kernels.compiled), " compiled, ", CountText(kernels.kept), " kept from before, ",
+                            CountText(kernels.failed), " failed, in ", SecondsText(kernels.seconds))});
+  }
   return absl::StrCat("<h2>Server</h2>\n", table.Text(""));
 }
 

@@ -18,6 +18,7 @@ struct StatusSource {
   Engine* engine = nullptr;
   std::function<StateSnapshot()> snapshot;
   std::function<std::vector<MethodLatency>()> latencies;
+  std::function<CompiledKernelCounts()> compiled_kernels;
   std::string version;
 };
 

@@ -63,9 +63,14 @@ Loaded Load(const std::string& cubin, int64_t shared_bytes) {
   return {reinterpret_cast<const void*>(kernel), ""};
 }
 
-std::string Seconds(std::chrono::steady_clock::duration time) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-  return absl::StrCat(ms / 1000, ".", ms % 1000 / 100, " s");
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// "2.1 s"
+std::string TimeText(double seconds) {
+  const auto tenths = static_cast<int64_t>(10.0 * seconds);
+  return absl::StrCat(tenths / 10, ".", tenths % 10, " s");
 }
 
 }  // namespace
@@ -143,17 +148,22 @@ class CompiledKernels {
     cudaSetDevice(job.ordinal);
     const RunTimeCompilation setting = CurrentRunTimeCompilation();
     const CubinCache cache(setting.directory);
+    const auto begin = std::chrono::steady_clock::now();
     if (const auto kept = cache.Load(job.key); kept.has_value()) {
       const Loaded loaded = Load(*kept, job.shared_bytes);
-      if (loaded.function != nullptr) return job.kernel->Finish(loaded.function, "a compiled kernel that was kept");
+      if (loaded.function != nullptr) {
+        CountRunTimeCompilation("kept", SecondsSince(begin));
+        return job.kernel->Finish(loaded.function, "a compiled kernel that was kept");
+      }
     }
     const ChildLimits limits = {setting.compiler.empty() ? ProgramBesideLibrary() : setting.compiler, setting.wall_time,
                                 setting.memory_bytes};
-    const auto begin = std::chrono::steady_clock::now();
     const StatusOr<std::string> cubin = CompileInChild(job.request, limits);
-    const std::string time = Seconds(std::chrono::steady_clock::now() - begin);
     Loaded loaded;
     if (cubin.ok()) loaded = Load(*cubin, job.shared_bytes);
+    const double seconds = SecondsSince(begin);
+    const std::string time = TimeText(seconds);
+    CountRunTimeCompilation(loaded.function != nullptr ? "compiled" : "failed", seconds);
     if (loaded.function == nullptr) {
       const std::string why = cubin.ok() ? loaded.error : std::string(cubin.status().message());
       LogRunTimeCompilation(LogLevel::kWarning, "expression is interpreted, as its kernel was not compiled",

@@ -121,6 +121,11 @@ TEST(MetricsTest, TheRest) {
   metrics.GraphLeftDevice();
   metrics.GraphReturned("loaded", 0.125);
   metrics.GraphReturned("failed", 0.5);
+  metrics.KernelCompiled("compiled", 2.5);
+  metrics.KernelCompiled("compiled", 1.5);
+  metrics.KernelCompiled("kept", 0.25);
+  metrics.KernelCompiled("failed", 0.5);
+  metrics.KernelCompiled("something new", 0.0);
   metrics.StateFailure("disk_full");
   metrics.StateFailure("disk_full");
   metrics.StateFailure("something new");
@@ -175,6 +180,11 @@ TEST(MetricsTest, TheRest) {
         "vicinal_device_allocated_bytes 110",
         "vicinal_device_memory_limit_bytes 111",
         "vicinal_resident_graphs 3",
+        "vicinal_kernel_compilations_total{outcome=\"compiled\"} 2",
+        "vicinal_kernel_compilations_total{outcome=\"kept\"} 1",
+        "vicinal_kernel_compilations_total{outcome=\"failed\"} 1",
+        "vicinal_kernel_compilations_total{outcome=\"other\"} 1",
+        "vicinal_kernel_compilation_seconds_total 4.75",
         "vicinal_state_failures_total{kind=\"disk_full\"} 2",
         "vicinal_state_failures_total{kind=\"other\"} 1",
         "vicinal_versions_not_durable 5",

@@ -22,7 +22,8 @@ class StatusSiteTest : public ::testing::Test {
  protected:
   StatusSite& site(bool loopback_only = true) {
     if (!site_) {
-      StatusSource source{&engine_, [] { return StateSnapshot(); }, [this] { return latencies_; }, "0.1"};
+      StatusSource source{&engine_, [] { return StateSnapshot(); }, [this] { return latencies_; },
+                          [this] { return compiled_kernels_; }, "0.1"};
       site_.emplace(std::move(source), auth_, clock_, loopback_only);
     }
     return *site_;
@@ -56,6 +57,7 @@ class StatusSiteTest : public ::testing::Test {
   FakeClock clock_;
   Auth auth_{"admins", "clients"};
   std::vector<MethodLatency> latencies_;
+  CompiledKernelCounts compiled_kernels_;
   std::optional<StatusSite> site_;
   std::string host_ = "localhost:8503", cookie_, origin_;
 };
@@ -166,6 +168,13 @@ TEST_F(StatusSiteTest, NothingFromOutsideBecomesMarkup) {
     EXPECT_THAT(response.body, Not(HasSubstr("<script"))) << path;
     EXPECT_THAT(response.body, Not(HasSubstr("\"'"))) << path;
   }
+}
+
+TEST_F(StatusSiteTest, KernelsOfExpressionsAreShownWhereThereAreSome) {
+  auth_.Replace({});
+  EXPECT_THAT(Ask("GET", "/").body, Not(HasSubstr("kernels of expressions")));
+  compiled_kernels_ = {1234, 2, 1, 2.5};
+  EXPECT_THAT(Ask("GET", "/").body, HasSubstr("1,234 compiled, 2 kept from before, 1 failed, in 2.5 s"));
 }
 
 TEST_F(StatusSiteTest, AGraphsPageHasItsPicturesAndKernels) {
