@@ -62,6 +62,11 @@ ValueId StepList::Emit(StepOp op, std::vector<ValueId> inputs, int64_t width) {
   return output;
 }
 
+void StepList::Declare(DeclaredAttention attention) {
+  attention.layer = layer_;
+  attention_.push_back(std::move(attention));
+}
+
 void StepList::TurnRound(size_t first) {
   for (size_t i = first; i < steps_.size(); ++i) {
     std::visit(

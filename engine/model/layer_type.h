@@ -11,10 +11,21 @@
 #include "engine/base/status.h"
 #include "engine/model/architecture.h"
 #include "engine/model/arguments.h"
+#include "engine/model/model.h"
 #include "engine/model/step.h"
 #include "engine/model/tensor_binder.h"
 
 namespace vicinal::internal {
+
+// Attention of a layer that has no AttentionStep: the terms of its scores are products of `input` with `weights`, side
+// by side.
+struct DeclaredAttention {
+  int32_t layer = 0;  // set by StepList
+  AttentionScore score = AttentionScore::kSuperGat;
+  AttentionStep step;  // as AttentionSource::step
+  ValueId input = 0;
+  std::vector<WeightRef> weights;
+};
 
 // The steps of a model under construction, and the shape of each value.
 class StepList {
@@ -24,6 +35,10 @@ class StepList {
   // Appends a step of the current layer and returns its output. Rows are per graph after a readout, per node after an
   // expansion, otherwise as in the inputs.
   ValueId Emit(StepOp op, std::vector<ValueId> inputs, int64_t width);
+
+  // Of the current layer. If it declares several, as DirGNNConv does, its weights cannot be asked for.
+  void Declare(DeclaredAttention attention);
+  const std::vector<DeclaredAttention>& attention() const { return attention_; }
 
   // From step `first` on, what reads in-edges reads out-edges, and the other way round.
   void TurnRound(size_t first);
@@ -42,6 +57,7 @@ class StepList {
   };
   std::vector<ValueInfo> values_;
   std::vector<Step> steps_;
+  std::vector<DeclaredAttention> attention_;
   int32_t layer_ = 0;
 };
 

@@ -106,8 +106,14 @@ void AddOutputs(const StepList& steps, ValueId last_conv_input, Model& model) {
   add("last_conv_input", last_conv_input);
 }
 
-// What the weights of each layer with one attention are made of. Appends steps that no layer reads.
-void AddAttention(StepList& steps, Model& model) {
+// What the terms of one layer's attention are named.
+NamedOutput TermsOf(const StepList& steps, const std::string& layer, ValueId terms) {
+  return {layer + ":attention", terms, steps.width(terms)};
+}
+
+// What the weights of each layer with one AttentionStep are made of. Appends steps that no layer reads.
+std::vector<std::pair<int32_t, AttentionSource>> AttentionOfSteps(StepList& steps, const Model& model) {
+  std::vector<std::pair<int32_t, AttentionSource>> found;
   const size_t count = steps.steps().size();
   std::map<int32_t, int> of_layer;  // number of attention steps: DirGNNConv has two, one of them over out-edges
   for (const Step& step : steps.steps()) of_layer[step.layer] += std::holds_alternative<AttentionStep>(step.op) ? 1 : 0;
@@ -124,8 +130,38 @@ void AddAttention(StepList& steps, Model& model) {
       terms = steps.Emit(ConcatStep{}, {sources, inputs[1]}, steps.width(sources) + steps.width(inputs[1]));
     }
     const std::string& name = model.layers[static_cast<size_t>(layer)].name;
-    model.attention.push_back({name, {name + ":attention", terms, steps.width(terms)}, step});
+    found.emplace_back(layer, AttentionSource{name, TermsOf(steps, name, terms), step});
   }
+  return found;
+}
+
+// The same of what layers declare.
+std::vector<std::pair<int32_t, AttentionSource>> AttentionOfDeclarations(StepList& steps, const Model& model) {
+  std::vector<std::pair<int32_t, AttentionSource>> found;
+  std::map<int32_t, int> of_layer;
+  for (const internal::DeclaredAttention& declared : steps.attention()) ++of_layer[declared.layer];
+  for (const internal::DeclaredAttention& declared : steps.attention()) {
+    if (of_layer[declared.layer] > 1) continue;
+    steps.set_layer(declared.layer);
+    std::vector<ValueId> products;
+    int64_t width = 0;
+    for (const WeightRef& weight : declared.weights) {
+      products.push_back(steps.Emit(LinearStep{weight, nullptr}, {declared.input}, weight->shape[0]));
+      width += weight->shape[0];
+    }
+    const ValueId terms = products.size() == 1 ? products[0] : steps.Emit(ConcatStep{}, products, width);
+    const std::string& name = model.layers[static_cast<size_t>(declared.layer)].name;
+    found.emplace_back(declared.layer,
+                       AttentionSource{name, TermsOf(steps, name, terms), declared.step, declared.score});
+  }
+  return found;
+}
+
+void AddAttention(StepList& steps, Model& model) {
+  std::vector<std::pair<int32_t, AttentionSource>> found = AttentionOfSteps(steps, model);
+  for (auto& declared : AttentionOfDeclarations(steps, model)) found.push_back(std::move(declared));
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [layer, source] : found) model.attention.push_back(std::move(source));
 }
 
 int64_t SizeOf(const Model& model) {

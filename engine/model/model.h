@@ -29,13 +29,22 @@ struct NamedOutput {
   int64_t width = 0;
 };
 
+// What makes a score of the terms of an edge's two ends, s (source) and t (target), per head.
+enum class AttentionScore {
+  kOfStep,       // as AttentionStep::kind says
+  kSuperGat,     // leaky_relu((att_src . s + att_dst . t) sigmoid(s . t))
+  kSuperGatDot,  // leaky_relu(s . t / sqrt(head_width))
+  kTanh,         // tanh(s_0 + t_1), the weight itself: there is no softmax
+};
+
 // A layer whose attention weights can be asked for, and the values that its scores are made of, side by side.
 struct AttentionSource {
   std::string layer;
-  // kGat: h, kGatV2: x_l and x_r, or only x_l where both are one value; kDot: keys and queries; each [N, K*C]. Its name
-  // is none that a layer may have.
+  // kGat: h, kGatV2: x_l and x_r, or only x_l where both are one value; kDot: keys and queries; each [N, K*C]. The same
+  // of kSuperGat and kSuperGatDot: h. kTanh: att_l . x and att_r . x. Its name is none that a layer may have.
   NamedOutput terms;
-  AttentionStep step;
+  AttentionStep step;  // for other scores than kOfStep: adjacency, heads, head_width, negative_slope, att_src, att_dst
+  AttentionScore score = AttentionScore::kOfStep;
 };
 
 struct Model {

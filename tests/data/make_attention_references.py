@@ -4,8 +4,8 @@
 
 For each model of tests/data/layers and tests/data/models below, `NAME.safetensors` has for every layer with attention
 `LAYER.edges` int64 [m, 2] (source and target of each edge) and `LAYER.weights` float32 [m, heads]: what the layer returns with
-return_attention_weights=True, by target, then source, then in the order of the upload. Of the large graph only the edges of
-the first targets are kept. Run by hand, in an environment with torch and torch_geometric:
+return_attention_weights=True, by target, then source, then in the order of the upload. SuperGATConv returns none, so there it is
+what its get_attention gives its message. Of the large graph only the edges of the first targets are kept. Run by hand, in an environment with torch and torch_geometric:
 
     python3 tests/data/make_attention_references.py
 """
@@ -23,10 +23,11 @@ import make_references
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "attention"
 LAYERS = ["gat-bare", "gat-edge", "gat-edge-fill", "gat-residual", "gatv2-bare", "gatv2-edge", "gatv2-edge-fill", "gatv2-residual",
-          "transformer", "transformer-beta", "transformer-edge", "transformer-edge-mean", "transformer-mean", "jumps"]
+          "transformer", "transformer-beta", "transformer-edge", "transformer-edge-mean", "transformer-mean", "jumps",
+          "fa", "fa-weights", "supergat", "supergat-sd"]
 DIRECTED = ["directed-gat", "directed-gatv2", "directed-chain-gat", "directed-chain-gatv2", "directed-chain-transformer"]
 KEPT_TARGETS = 150  # of the graph `directed`
-ATTENTION = (pyg.GATConv, pyg.GATv2Conv, pyg.TransformerConv)
+ATTENTION = (pyg.GATConv, pyg.GATv2Conv, pyg.TransformerConv, pyg.FAConv)
 
 
 def read_safetensors(path):
@@ -39,6 +40,21 @@ def read_safetensors(path):
         values = np.frombuffer(data[8 + length + begin:8 + length + end], types[entry["dtype"]])
         tensors[name] = torch.from_numpy(values.reshape(entry["shape"]).copy())
     return tensors
+
+
+def watch_super_gat(module, found, name):
+    propagate, get_attention = module.propagate, module.get_attention
+
+    def watched_propagate(edge_index, **arguments):
+        module.edges_of_messages = edge_index  # with the loops of the layer
+        return propagate(edge_index, **arguments)
+
+    def watched_attention(*arguments, **named):
+        alpha = get_attention(*arguments, **named)
+        found[name] = module.edges_of_messages, alpha
+        return alpha
+
+    module.propagate, module.get_attention = watched_propagate, watched_attention
 
 
 def attention_of(net, data):
@@ -54,6 +70,9 @@ def attention_of(net, data):
 
     hooks = [module.register_forward_pre_hook(ask(name), with_kwargs=True) for name, module in net.named_modules()
              if isinstance(module, ATTENTION)]
+    for name, module in net.named_modules():
+        if isinstance(module, pyg.SuperGATConv):
+            watch_super_gat(module, found, name)
     with torch.no_grad():
         net(data)
     for hook in hooks:
@@ -64,7 +83,7 @@ def attention_of(net, data):
 def in_order(edge_index, weights, most_targets):
     order = np.lexsort((edge_index[0].numpy(), edge_index[1].numpy()))  # stable
     order = order[edge_index[1].numpy()[order] < most_targets]
-    return edge_index.t()[order].long().contiguous(), weights[order].float()
+    return edge_index.t()[order].long().contiguous(), weights.reshape(len(weights), -1)[order].float()
 
 
 def write(folder, name, graph, most_targets):

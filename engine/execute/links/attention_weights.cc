@@ -32,13 +32,15 @@ class EdgeWeigher {
  public:
   explicit EdgeWeigher(const AttentionJob& job)
       : job_(job),
+        score_(job.query->attention->score),
         step_(job.query->attention->step),
         parts_(job.graph->parts()),
         heads_(step_.heads),
         width_(step_.head_width),
         // A graph without edges may have no features.
         has_features_(job.graph->edge_feature_width() == step_.edge_width) {
-    if (step_.kind == AttentionKind::kGat && step_.edge_width > 0) FoldEdgeWeight();
+    if (score_ == AttentionScore::kOfStep && step_.kind == AttentionKind::kGat && step_.edge_width > 0)
+      FoldEdgeWeight();
   }
 
   int64_t target(int64_t i) const { return job_.ids == nullptr ? i : job_.query->nodes[static_cast<size_t>(i)]; }
@@ -61,7 +63,11 @@ class EdgeWeigher {
       job_.links[2 * (first + e) + 1] = target;
       Score(target, edge, scratch, scratch->scores.data() + e * heads_);
     }
-    Softmax(scratch->scores, count, job_.weights + first * heads_);
+    if (score_ == AttentionScore::kTanh) {
+      std::copy(scratch->scores.begin(), scratch->scores.end(), job_.weights + first * heads_);
+    } else {
+      Softmax(scratch->scores, count, job_.weights + first * heads_);
+    }
   }
 
  private:
@@ -79,7 +85,7 @@ class EdgeWeigher {
   }
 
   void ListEdges(int64_t target, Scratch* scratch) const {
-    const bool replace = step_.adjacency.loops == SelfLoops::kReplace;
+    const bool replace = step_.adjacency.loops != SelfLoops::kAsSent;
     const auto row = static_cast<size_t>(RowOfNode(parts_.permutation, target));
     scratch->edges.clear();
     for (EdgeId e = parts_.csr.row_ptr[row]; e < parts_.csr.row_ptr[row + 1]; ++e) {
@@ -122,6 +128,11 @@ class EdgeWeigher {
   void Score(int64_t target, const InEdge& edge, Scratch* scratch, double* scores) const {
     const float* const source_terms = Terms(edge.first);
     const float* const target_terms = Terms(target);
+    if (score_ == AttentionScore::kTanh) {
+      scores[0] = std::tanh(static_cast<double>(source_terms[0]) + target_terms[1]);
+      return;
+    }
+    if (score_ != AttentionScore::kOfStep) return ScoreSuperGat(source_terms, target_terms, scores);
     const float* const features = Features(edge.second, *scratch);
     if (step_.kind == AttentionKind::kGat) return ScoreGat(source_terms, target_terms, features, scores);
     const int64_t columns = heads_ * width_;
@@ -142,6 +153,21 @@ class EdgeWeigher {
                      : Leaky(source + other[c]) * step_.att_src->values[static_cast<size_t>(c)];
       }
       scores[k] = step_.kind == AttentionKind::kDot ? score / std::sqrt(static_cast<double>(width_)) : score;
+    }
+  }
+
+  void ScoreSuperGat(const float* source, const float* target, double* scores) const {
+    for (int64_t k = 0; k < heads_; ++k) {
+      double product = 0.0, sum = 0.0;
+      for (int64_t c = k * width_; c < (k + 1) * width_; ++c) {
+        product += static_cast<double>(source[c]) * target[c];
+        if (score_ == AttentionScore::kSuperGatDot) continue;
+        const auto column = static_cast<size_t>(c);
+        sum += static_cast<double>(step_.att_src->values[column]) * source[c] +
+               static_cast<double>(step_.att_dst->values[column]) * target[c];
+      }
+      scores[k] = Leaky(score_ == AttentionScore::kSuperGatDot ? product / std::sqrt(static_cast<double>(width_))
+                                                               : sum / (1.0 + std::exp(-product)));
     }
   }
 
@@ -175,6 +201,7 @@ class EdgeWeigher {
   }
 
   const AttentionJob& job_;
+  const AttentionScore score_;
   const AttentionStep& step_;
   const PreparedGraph::Parts& parts_;
   const int64_t heads_, width_;
@@ -186,7 +213,7 @@ class EdgeWeigher {
 
 int64_t EdgesOfRow(const Csr& csr, int64_t row, SelfLoops loops) {
   const int64_t sent = csr.row_ptr[static_cast<size_t>(row) + 1] - csr.row_ptr[static_cast<size_t>(row)];
-  if (loops != SelfLoops::kReplace) return sent;
+  if (loops == SelfLoops::kAsSent) return sent;
   const LoopRange range = LoopsOf(csr.view(), row);
   return sent - (range.end - range.begin) + 1;
 }

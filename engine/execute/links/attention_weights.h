@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attention weights of in-edges: softmax over each target's scores, per head, as PyTorch Geometric returns them
-// with return_attention_weights. Made on the host, in double, of the rows that the layer's scores are made of.
+// with return_attention_weights; of FAConv tanh of each score. Made on the host, in double, of the rows that the
+// layer's scores are made of.
 #ifndef VICINAL_ENGINE_EXECUTE_LINKS_ATTENTION_WEIGHTS_H_
 #define VICINAL_ENGINE_EXECUTE_LINKS_ATTENTION_WEIGHTS_H_
 
@@ -22,7 +23,8 @@ inline int64_t RowOfNode(const Permutation& permutation, int64_t node) {
   return permutation.is_identity() ? node : permutation.ToNew(static_cast<NodeId>(node));
 }
 
-// In-edges of row `row` after `loops`: kAsSent or kReplace.
+// In-edges of row `row` after `loops`: as sent, or without loops and then one per node. kAddRemaining is the same, as
+// far as edges count: loops that are there become one.
 int64_t EdgesOfRow(const Csr& csr, int64_t row, SelfLoops loops);
 
 struct AttentionJob {

@@ -39,6 +39,9 @@ StatusOr<ValueId> LowerFa(const LayerContext& context) {
   const int32_t share = write.Multiply(write.Activate(score, {ActivationKind::kTanh}), write.Weight());
   declaration.results = {{EdgeReduce::kSum, write.Multiply(x_j, share), -1}};
   VICINAL_ASSIGN_OR_RETURN(const ValueId sum, write.Lower(declaration));
+  AttentionStep attention;
+  attention.adjacency = declaration.adjacency;
+  context.steps.Declare({0, AttentionScore::kTanh, attention, context.input(), {left, right}});
   const double eps = args.Number("eps");
   if (eps == 0.0) return sum;
   return context.steps.Emit(AddStep{1.0, eps}, {sum, context.inputs[1]}, width);

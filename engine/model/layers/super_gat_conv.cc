@@ -13,20 +13,36 @@
 namespace vicinal::internal {
 namespace {
 
-StatusOr<int32_t> SuperGatScore(const LayerContext& context, const Heads& heads, int32_t h_i, int32_t h_j,
-                                MessageWriter* write) {
-  int32_t score = write->Dot(h_i, h_j, heads.count);
+StatusOr<DeclaredAttention> ReadAttention(const LayerContext& context, const Heads& heads, const WeightRef& weight) {
+  DeclaredAttention attention;
+  AttentionStep& step = attention.step;
+  if (context.args.Bool("add_self_loops")) step.adjacency.loops = SelfLoops::kReplace;
+  step.heads = heads.count;
+  step.head_width = heads.width;
+  step.negative_slope = context.args.Number("negative_slope");
+  attention.input = context.input();
+  attention.weights = {weight};
   if (context.args.Choice("attention_type") == "SD") {
-    score = write->Multiply(score, write->Number(1.0 / std::sqrt(static_cast<double>(heads.width))));
+    attention.score = AttentionScore::kSuperGatDot;
+    return attention;
+  }
+  const std::vector<int64_t> shape = {1, heads.count, heads.width};
+  VICINAL_ASSIGN_OR_RETURN(step.att_src, context.Tensor("att_l", shape, {heads.total}));
+  VICINAL_ASSIGN_OR_RETURN(step.att_dst, context.Tensor("att_r", shape, {heads.total}));
+  return attention;
+}
+
+int32_t SuperGatScore(const DeclaredAttention& attention, int32_t h_i, int32_t h_j, MessageWriter* write) {
+  const AttentionStep& step = attention.step;
+  int32_t score = write->Dot(h_i, h_j, step.heads);
+  if (attention.score == AttentionScore::kSuperGatDot) {
+    score = write->Multiply(score, write->Number(1.0 / std::sqrt(static_cast<double>(step.head_width))));
   } else {
-    const std::vector<int64_t> shape = {1, heads.count, heads.width};
-    VICINAL_ASSIGN_OR_RETURN(WeightRef left, context.Tensor("att_l", shape, {heads.total}));
-    VICINAL_ASSIGN_OR_RETURN(WeightRef right, context.Tensor("att_r", shape, {heads.total}));
-    const int32_t sum = write->Add(write->DotRow(h_j, left, heads.count), write->DotRow(h_i, right, heads.count));
+    const int32_t sum =
+        write->Add(write->DotRow(h_j, step.att_src, step.heads), write->DotRow(h_i, step.att_dst, step.heads));
     score = write->Multiply(sum, write->Activate(score, {ActivationKind::kSigmoid}));
   }
-  const auto slope = static_cast<float>(context.args.Number("negative_slope"));
-  return write->Activate(score, {ActivationKind::kLeakyRelu, slope});
+  return write->Activate(score, {ActivationKind::kLeakyRelu, static_cast<float>(step.negative_slope)});
 }
 
 // The mean over heads.
@@ -41,14 +57,16 @@ int32_t HeadAverage(const Heads& heads, MessageWriter* write) {
 StatusOr<ValueId> LowerSuperGat(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const Heads heads, ReadHeads(context));
   VICINAL_ASSIGN_OR_RETURN(WeightRef weight, context.Tensor("lin.weight", {heads.total, context.input_width()}));
+  VICINAL_ASSIGN_OR_RETURN(const DeclaredAttention attention, ReadAttention(context, heads, weight));
   MessageDeclaration declaration;
-  if (context.args.Bool("add_self_loops")) declaration.adjacency.loops = SelfLoops::kReplace;
+  declaration.adjacency = attention.step.adjacency;
   MessageWriter write(context);
   const int32_t h_j = write.Linear(write.Source(0), weight), h_i = write.Linear(write.Target(0), weight);
-  VICINAL_ASSIGN_OR_RETURN(const int32_t score, SuperGatScore(context, heads, h_i, h_j, &write));
+  const int32_t score = SuperGatScore(attention, h_i, h_j, &write);
   declaration.results = {{EdgeReduce::kSoftmax, h_j, score}};
   if (!context.args.Bool("concat") && heads.count > 1) declaration.update = HeadAverage(heads, &write);
   VICINAL_ASSIGN_OR_RETURN(const ValueId out, write.Lower(declaration));
+  context.steps.Declare(attention);
   return AddBias(context, out, heads.out);
 }
 

@@ -138,6 +138,20 @@ TEST(FaConvTest, TheFirstRowsAreAddedUnlessEpsIsZero) {
   EXPECT_TRUE(EveryStep<AddStep>(*LoadOrFail(DirectedModel("FAConv", R"("eps": 0)", kTwice), FaWeights())).empty());
 }
 
+TEST(FaConvTest, WeightsAreMadeOfTwoProducts) {
+  const auto model = LoadOrFail(DirectedModel("FAConv", "", kTwice), FaWeights());
+  ASSERT_EQ(model->attention.size(), 1u);
+  const AttentionSource& source = model->attention[0];
+  EXPECT_EQ(source.layer, "c");
+  EXPECT_EQ(source.score, AttentionScore::kTanh);
+  EXPECT_EQ(source.terms.width, 2);
+  EXPECT_EQ(source.step.adjacency.loops, SelfLoops::kAddRemaining);
+  EXPECT_EQ(source.step.heads, 1);
+  std::vector<std::string> names;
+  for (const Step& step : model->attention_steps) names.push_back(StepName(step.op));
+  EXPECT_THAT(names, ElementsAre("linear", "linear", "concat"));
+}
+
 TEST(FaConvTest, Refusals) {
   ExpectRefused(DirectedModel("FAConv", ""), "BAD_ARCHITECTURE", "layers[0].inputs", "has 1 inputs; it takes 2");
   ExpectRefused(DirectedModel("FAConv", "", std::string(kTwice) + R"(, "edge_weight": true)"), "BAD_ARCHITECTURE",
@@ -167,6 +181,11 @@ TEST(SuperGatConvTest, BothKindsOfScores) {
                                R"("out_channels": 6, "attention_type": "SD", "add_self_loops": false, "bias": false)"),
                  SafetensorsBuilder().AddRamp("c.lin.weight", {6, 4}));
   EXPECT_EQ(OverEdges(*scaled).adjacency, AdjacencySpec());
+  EXPECT_EQ(mixed->attention.at(0).score, AttentionScore::kSuperGat);
+  EXPECT_EQ(mixed->attention[0].terms.width, 6);
+  EXPECT_EQ(mixed->attention[0].step.heads, 2);
+  EXPECT_EQ(scaled->attention.at(0).score, AttentionScore::kSuperGatDot);
+  EXPECT_EQ(scaled->attention[0].step.adjacency, AdjacencySpec());
   ExpectRefused(DirectedModel("SuperGATConv", R"("out_channels": 3, "attention_type": "XX")"), "UNSUPPORTED_ARGUMENT",
                 "layers[0].args.attention_type", "MX");
   ExpectRefused(DirectedModel("SuperGATConv", R"("out_channels": 3, "flow": "target_to_source")"),
@@ -203,6 +222,17 @@ TEST(DirGnnConvTest, ConvolutionsGetNoLoops) {
                  weights);
   for (const PropagateStep& step : EveryStep<PropagateStep>(*model))
     EXPECT_EQ(step.adjacency.loops, SelfLoops::kAsSent);
+}
+
+TEST(DirGnnConvTest, HasNoAttentionOfItsOwn) {
+  auto weights = SafetensorsBuilder();
+  for (const std::string side : {"c.conv_in.", "c.conv_out."})
+    weights.AddRamp(side + "lin.weight", {2, 4}).AddRamp(side + "bias", {2});
+  const auto model = LoadOrFail(DirectedModel("DirGNNConv", R"js("root_weight": false, "conv": [{"type": "SuperGATConv",
+                                       "args": {"out_channels": 2, "attention_type": "SD"}}])js"),
+                                weights);
+  EXPECT_TRUE(model->attention.empty());
+  EXPECT_TRUE(model->attention_steps.empty());
 }
 
 TEST(DirGnnConvTest, Refusals) {

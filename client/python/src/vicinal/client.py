@@ -191,8 +191,8 @@ class Client(Connection):
     def attention(self, graph: str, model: str, layer: str, nodes: Any = None, *, ids: Union[None, bool, Ids] = None, x: Any = None,
                   x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                   options: Optional[Mapping[str, Any]] = None) -> results.Attention:
-        """The weights that `layer` (GATConv, GATv2Conv, TransformerConv) gives the in-edges of nodes (None: all), one per head, as PyTorch
-        Geometric's return_attention_weights. The rest as in `classify`."""
+        """The weights that `layer` (GATConv, GATv2Conv, TransformerConv, SuperGATConv, FAConv) gives the in-edges of nodes (None: all), one per
+        head, as PyTorch Geometric's return_attention_weights: `weights[i]` belongs to the edge `edges[i]`. The rest as in `classify`."""
         query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
         fields = {"attention": layer, "execution": execution(options)}
         return self._run(operations.attention(self._session, query, fields))
