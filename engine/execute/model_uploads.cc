@@ -119,7 +119,7 @@ StatusOr<double> ModelUploads::CheckLinks(const std::shared_ptr<const Model>& mo
   QueuedRequest request;
   request.key = {{}, {how.model}, {}, NewPrivateId()};
   StatusOr<std::shared_ptr<const LinkQuery>> query =
-      ResolveLinks(wanted, *model, *graph.graph, &request.key.options.output, &request.nodes);
+      ResolveLinks(wanted, *model, *graph.graph, /*check=*/{}, &request.key.options.output, &request.nodes);
   if (!query.ok()) return WithField(query.status(), "reference");
   request.links = *std::move(query);
   request.graph = graph.graph;

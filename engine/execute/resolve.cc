@@ -139,8 +139,8 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
   }
   QueuedRequest resolved;
   if (request.links != nullptr) {
-    VICINAL_ASSIGN_OR_RETURN(
-        resolved.links, ResolveLinks(*request.links, model, *handle.graph, &request.options.output, &request.nodes));
+    VICINAL_ASSIGN_OR_RETURN(resolved.links, ResolveLinks(*request.links, model, *handle.graph, request.check_answer,
+                                                          &request.options.output, &request.nodes));
   }
   const NamedOutput* output = nullptr;
   if (resolved.links != nullptr && resolved.links->attention != nullptr) {
@@ -154,9 +154,7 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
   resolved.answer.width = output->width;
   resolved.answer.regression = model.regression;
-  AnswerShape shape = resolved.answer;
-  if (resolved.links != nullptr) shape = {resolved.links->rows, resolved.links->width()};
-  if (request.check_answer) VICINAL_RETURN_IF_ERROR(request.check_answer(shape));
+  if (request.check_answer && resolved.links == nullptr) VICINAL_RETURN_IF_ERROR(request.check_answer(resolved.answer));
   resolved.incarnation = incarnation_;
   resolved.key = {{std::move(request.graph), handle.graph->parts().version},
                   {stored->name, stored->version},

@@ -162,7 +162,15 @@ AnswerCheck InferenceHandler::CheckAttention(bool stream, Call* call) {
   return [this, stream, call](const AnswerShape& answer) -> Status {
     const int64_t ids = answer.rows * kEdgeBytes;
     if (stream) return TakeShare(answer, ids, call);
-    VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, BytesPerRow(/*attention=*/true, answer.width)));
+    const int64_t bytes_per_row = BytesPerRow(/*attention=*/true, answer.width);
+    if (answer.rows > limits_.max_response_bytes / bytes_per_row) {
+      const int64_t bytes = answer.rows * bytes_per_row;
+      return OverLimit(
+          "max_response_bytes", "nodes", bytes, limits_.max_response_bytes,
+          absl::StrCat("the attention weights of the nodes' ", answer.rows, " in-edges with ", answer.width,
+                       " heads have ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
+                       " bytes for one message (--max_response_bytes); use EmbedStream, or ask for fewer nodes"));
+    }
     return TakeShare(answer, ids + MessageBytes(answer.rows * BytesPerRow(true, answer.width)), call);
   };
 }

@@ -225,7 +225,9 @@ TEST_F(LinksServerTest, AttentionWeightsComeWhole) {
   ExpectError(client_->Embed(request).status(), absl::StatusCode::kInvalidArgument, "BAD_ATTENTION");
   request.clear_output();
   request.set_attention("pool");
-  ExpectError(client_->Embed(request).status(), absl::StatusCode::kInvalidArgument, "those that it has: conv");
+  ExpectError(
+      client_->Embed(request).status(), absl::StatusCode::kInvalidArgument,
+      "the model has no layer 'pool', whose attention weights are asked for; the model's layers that have: 'conv'");
   ExpectServes();
 }
 
@@ -237,6 +239,8 @@ TEST_F(LinksServerTest, BadRequestsAreRefused) {
   request = Pairs();
   request.clear_pairs();
   ExpectError(client_->PredictLinks(request).status(), invalid, "BAD_LINKS");
+  request.mutable_pairs();  // without links
+  ExpectError(client_->PredictLinks(request).status(), invalid, "pairs.sources is empty; name at least one source");
   request = Pairs();
   request.mutable_pairs()->set_sources(1, 5);
   ExpectError(client_->PredictLinks(request).status(), invalid, "pairs.sources[1]");

@@ -105,6 +105,9 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.InvalidArgument) as raised:
             self.client.attention("cora", "gcn", "convs.0")
         self.assertEqual(raised.exception.reason, "ATTENTION_UNKNOWN")
+        self.assertIn("layer 'convs.0' (GCNConv) has no attention weights to show; none of the model's layers has", str(raised.exception))
+        with self.assertRaisesRegex(errors.InvalidArgument, r"no layer 'conv.0' \(did you mean 'convs.0'\?\).*: 'convs.0', 'convs.1'"):
+            self.client.attention("cora", "gat", "conv.0")
 
     def test_a_stream_takes_links(self):
         queries = [vicinal.PredictLinksQuery("cora", "gcn", [3, 5], [7, 5], probabilities=True), vicinal.EmbedQuery("cora", "gcn", [1]),
@@ -143,6 +146,10 @@ class ClientTest(unittest.TestCase):
             self.client.predict_links("cora", "gcn", [1])
         with self.assertRaisesRegex(vicinal.InputError, r"for an edge_label_index write \*edge_label_index$"):
             self.client.predict_links("cora", "gcn", GRAPH["edge_index"])
+        with self.assertRaisesRegex(vicinal.InputError, "^sources is empty; name at least one source and target, or neither"):
+            self.client.predict_links("cora", "gcn", [], [])
+        with self.assertRaisesRegex(vicinal.InputError, "^targets is empty; name at least one"):
+            list(self.client.query_stream([vicinal.PredictLinksQuery("cora", "gcn", [1], np.array([], np.int64))]))
         for what, given in (("nodes", {"nodes": []}), ("partners", {"nodes": [1], "partners": np.empty(0, np.int64)})):
             with self.assertRaisesRegex(vicinal.InputError, f"^{what} is empty; {what}=None asks for all$"):
                 self.client.top_links("cora", "gcn", **given)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/answers.h"
 #include "client/cpp/cli/attention_answer.h"
@@ -214,7 +215,17 @@ absl::Status Classify(const Context& context) {
   return Report(context, query, answer, main, seconds);
 }
 
+// A .npy file has one matrix: weights without the edges that they belong to are of no use.
+absl::Status CheckAttentionPath(const Arguments& args) {
+  const std::string out = args.Text("out");
+  if (!args.Has("attention") || !absl::EndsWith(out, ".npy")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out ", out, ": a .npy file would have the weights without their edges; write --out ",
+                   out.substr(0, out.size() - 4), ".npz, which gets edges [m, 2] and weights [m, heads]"));
+}
+
 absl::Status Embed(const Context& context) {
+  CLIENT_RETURN_IF_ERROR(CheckAttentionPath(context.args));
   CLIENT_ASSIGN_OR_RETURN(const Query query, ReadQuery(context));
   v1::EmbedRequest request;
   CLIENT_RETURN_IF_ERROR(FillRequest(context.args, query, &request));
@@ -251,7 +262,8 @@ std::vector<Option> QueryOptions() {
       AtLeast(1, {"max_answer_bytes", OptionKind::kInteger, "BYTES",
                   "largest answer to keep, all rows together; default: 4294967296 (4 GiB)"}),
       {"repeat", OptionKind::kInteger, "TIMES", "repeat the call and print the latency"},
-      {"out", OptionKind::kText, "FILE", "write all rows: FILE.npy gets the main matrix, FILE.npz all matrices"}};
+      {"out", OptionKind::kText, "FILE",
+       "write all rows: FILE.npy gets the main matrix, FILE.npz all matrices (--attention: edges and weights)"}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) options.push_back(std::move(option));
   return options;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/api/links.h"
+#include "engine/api/requests.h"
 #include "engine/base/status.h"
 #include "engine/model/model.h"
 #include "engine/prepared/prepared_graph.h"
@@ -47,10 +48,11 @@ struct LinkQuery {
 
 // Resolves `wanted`; sets the nodes whose rows are needed, and the output where `output` is empty. INVALID_ARGUMENT:
 // BAD_LINKS, BAD_SELECTION, NODE_OUT_OF_RANGE, RELATION_OUT_OF_RANGE, BAD_TOP_K, OUTPUT_NOT_DECODED.
-// ATTENTION_UNKNOWN, BAD_ATTENTION. FAILED_PRECONDITION: NO_DECODER. `model` must outlive the result.
+// ATTENTION_UNKNOWN, BAD_ATTENTION. FAILED_PRECONDITION: NO_DECODER. What `check` says of the answer's shape (it may be
+// empty), before work of the answer's size. `model` must outlive the result.
 StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wanted, const Model& model,
-                                                        const PreparedGraph& graph, std::string* output,
-                                                        NodeSelection* nodes);
+                                                        const PreparedGraph& graph, const AnswerCheck& check,
+                                                        std::string* output, NodeSelection* nodes);
 
 }  // namespace vicinal
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/nearest_name.h"
 #include "engine/base/printable.h"
 #include "engine/execute/links/attention_weights.h"
 #include "engine/execute/links/link_query.h"
@@ -76,10 +77,15 @@ std::vector<int32_t> PlacesIn(const std::vector<int64_t>& distinct, const std::v
 }
 
 Status TakePairs(const LinkPairs& pairs, int64_t num_nodes, LinkQuery* query, NodeSelection* nodes) {
-  if (pairs.sources.empty() || pairs.sources.size() != pairs.targets.size()) {
+  for (const auto& [ids, field] : {std::pair(&pairs.sources, "pairs.sources"), {&pairs.targets, "pairs.targets"}}) {
+    if (!ids->empty()) continue;
+    return InvalidArgument("BAD_LINKS", field,
+                           absl::StrCat(field, " is empty; name at least one source and target, or set all_edges"));
+  }
+  if (pairs.sources.size() != pairs.targets.size()) {
     return InvalidArgument("BAD_LINKS", "pairs",
                            absl::StrCat("pairs has ", pairs.sources.size(), " sources and ", pairs.targets.size(),
-                                        " targets; give one of each per pair, and at least one pair"));
+                                        " targets; give one of each per pair"));
   }
   if (!pairs.relations.empty() && pairs.relations.size() != pairs.sources.size()) {
     return InvalidArgument("BAD_LINKS", "pairs.relations",
@@ -153,19 +159,55 @@ Status TakePartners(const WantedPartners& wanted, int64_t num_nodes, LinkQuery* 
   return OkStatus();
 }
 
-StatusOr<const AttentionSource*> FindAttention(const std::string& layer, const Model& model) {
-  const AttentionSource* const source = model.FindAttention(layer);
-  if (source != nullptr) return source;
+// The layers of `model` whose weights can be asked for.
+std::string LayersWithAttention(const Model& model) {
   std::string layers;
   for (const AttentionSource& known : model.attention)
-    absl::StrAppend(&layers, layers.empty() ? "" : ", ", known.layer);
-  return InvalidArgument("ATTENTION_UNKNOWN", "attention",
-                         absl::StrCat("the model has no layer '", Printable(layer), "' with attention; ",
-                                      layers.empty() ? "it has no such layer" : "those that it has: ", layers));
+    absl::StrAppend(&layers, layers.empty() ? "" : ", ", Quoted(known.layer));
+  return layers.empty() ? "none of the model's layers has" : "the model's layers that have: " + layers;
 }
 
-Status TakeAttention(const WantedAttention& wanted, const Model& model, const PreparedGraph& graph, LinkQuery* query,
-                     std::string* output, NodeSelection* nodes) {
+StatusOr<const AttentionSource*> FindAttention(const std::string& layer, const Model& model) {
+  if (const AttentionSource* const source = model.FindAttention(layer); source != nullptr) return source;
+  const auto refused = [&model](const std::string& why) {
+    return InvalidArgument("ATTENTION_UNKNOWN", "attention", absl::StrCat(why, "; ", LayersWithAttention(model)));
+  };
+  std::vector<std::string> names;
+  for (const ModelLayer& known : model.layers) {
+    if (known.name == layer) {
+      return refused(absl::StrCat("layer ", Quoted(layer), " (", known.type, ") has no attention weights to show",
+                                  known.type == "DirGNNConv" ? ": it may attend, but in two directions" : ""));
+    }
+    names.push_back(known.name);
+  }
+  const std::string nearest = NearestName(layer, names);
+  return refused(absl::StrCat("the model has no layer ", Quoted(layer),
+                              nearest.empty() ? "" : absl::StrCat(" (did you mean ", Quoted(nearest), "?)"),
+                              ", whose attention weights are asked for"));
+}
+
+Status CheckShape(const LinkQuery& query, const AnswerCheck& check) {
+  return check ? check({query.rows, query.width()}) : OkStatus();
+}
+
+// Where `wanted` names nodes: the ends of their in-edges.
+std::vector<int64_t> EndsOf(const std::vector<int64_t>& targets, const PreparedGraph& graph) {
+  const Permutation& permutation = graph.parts().permutation;
+  const Csr& csr = graph.parts().csr;
+  std::vector<int64_t> ends;
+  for (const int64_t target : Distinct(targets)) {
+    ends.push_back(target);
+    const auto row = static_cast<size_t>(RowOfNode(permutation, target));
+    for (EdgeId e = csr.row_ptr[row]; e < csr.row_ptr[row + 1]; ++e) {
+      const NodeId source = csr.col[static_cast<size_t>(e)];
+      ends.push_back(permutation.is_identity() ? source : permutation.ToOld(source));
+    }
+  }
+  return Distinct(std::move(ends));
+}
+
+Status TakeAttention(const WantedAttention& wanted, const Model& model, const PreparedGraph& graph,
+                     const AnswerCheck& check, LinkQuery* query, std::string* output, NodeSelection* nodes) {
   VICINAL_ASSIGN_OR_RETURN(query->attention, FindAttention(wanted.layer, model));
   if (!output->empty()) {
     return InvalidArgument("BAD_ATTENTION", "output",
@@ -178,35 +220,22 @@ Status TakeAttention(const WantedAttention& wanted, const Model& model, const Pr
   query->nodes = wanted.nodes.ids;
   nodes->all = wanted.nodes.all;
   const SelfLoops loops = query->attention->step.adjacency.loops;
-  if (wanted.nodes.all) {
-    for (int64_t row = 0; row < graph.num_nodes(); ++row) query->rows += EdgesOfRow(graph.parts().csr, row, loops);
-    return OkStatus();
-  }
-  const Permutation& permutation = graph.parts().permutation;
-  for (const int64_t target : Distinct(wanted.nodes.ids)) {
-    nodes->ids.push_back(target);
-    const Csr& csr = graph.parts().csr;
-    const auto row = static_cast<size_t>(RowOfNode(permutation, target));
-    for (EdgeId e = csr.row_ptr[row]; e < csr.row_ptr[row + 1]; ++e) {
-      const NodeId source = csr.col[static_cast<size_t>(e)];
-      nodes->ids.push_back(permutation.is_identity() ? source : permutation.ToOld(source));
-    }
-  }
-  nodes->ids = Distinct(std::move(nodes->ids));
-  for (const int64_t target : query->nodes) {
-    query->rows += EdgesOfRow(graph.parts().csr, RowOfNode(permutation, target), loops);
-  }
+  const auto count = [&](int64_t row) { query->rows += EdgesOfRow(graph.parts().csr, row, loops); };
+  for (int64_t row = 0; nodes->all && row < graph.num_nodes(); ++row) count(row);
+  for (const int64_t target : query->nodes) count(RowOfNode(graph.parts().permutation, target));
+  VICINAL_RETURN_IF_ERROR(CheckShape(*query, check));
+  if (!nodes->all) nodes->ids = EndsOf(query->nodes, graph);
   return OkStatus();
 }
 
 }  // namespace
 
 StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wanted, const Model& model,
-                                                        const PreparedGraph& graph, std::string* output,
-                                                        NodeSelection* nodes) {
+                                                        const PreparedGraph& graph, const AnswerCheck& check,
+                                                        std::string* output, NodeSelection* nodes) {
   auto query = std::make_shared<LinkQuery>();
   if (wanted.attention) {
-    VICINAL_RETURN_IF_ERROR(TakeAttention(*wanted.attention, model, graph, query.get(), output, nodes));
+    VICINAL_RETURN_IF_ERROR(TakeAttention(*wanted.attention, model, graph, check, query.get(), output, nodes));
     return std::shared_ptr<const LinkQuery>(std::move(query));
   }
   VICINAL_ASSIGN_OR_RETURN(query->decoder, FindDecoder(wanted.decoder, model));
@@ -226,6 +255,7 @@ StatusOr<std::shared_ptr<const LinkQuery>> ResolveLinks(const WantedLinks& wante
     query->rows = graph.num_edges();
     nodes->all = true;
   }
+  VICINAL_RETURN_IF_ERROR(CheckShape(*query, check));
   return std::shared_ptr<const LinkQuery>(std::move(query));
 }
 

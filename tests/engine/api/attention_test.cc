@@ -137,9 +137,19 @@ class AttentionRefusals : public ::testing::Test {
 };
 
 TEST_F(AttentionRefusals, SayWhichLayersThereAre) {
-  ExpectRefused(Attention(graph_, "gat-bare", "nonesuch", {true, {}}), "ATTENTION_UNKNOWN",
-                "'nonesuch' with attention");
-  ExpectRefused(Attention(graph_, "sage-add", "a", {true, {}}), "ATTENTION_UNKNOWN", "it has no such layer");
+  const std::string layer = ExpectationsOf("gat-bare").front().layer;
+  ExpectRefused(
+      Attention(graph_, "gat-bare", "nonesuch", {true, {}}), "ATTENTION_UNKNOWN",
+      "the model has no layer 'nonesuch', whose attention weights are asked for; the model's layers that have: '" +
+          layer + "'");
+  ExpectRefused(Attention(graph_, "gat-bare", layer + "s", {true, {}}), "ATTENTION_UNKNOWN",
+                "(did you mean '" + layer + "'?)");
+  const auto model = engine_.GetModel("sage-add");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const LayerInfo& first = model->layers.front();
+  ExpectRefused(Attention(graph_, "sage-add", first.name, {true, {}}), "ATTENTION_UNKNOWN",
+                "layer '" + first.name + "' (" + first.type +
+                    ") has no attention weights to show; none of the model's layers has");
 }
 
 TEST_F(AttentionRefusals, ALayerOfTwoDirectionsHasTwoAttentionsAndShowsNone) {
@@ -148,7 +158,8 @@ TEST_F(AttentionRefusals, ALayerOfTwoDirectionsHasTwoAttentionsAndShowsNone) {
   const auto layer = std::find_if(model->layers.begin(), model->layers.end(),
                                   [](const LayerInfo& one) { return one.type == "DirGNNConv"; });
   ASSERT_NE(layer, model->layers.end());
-  ExpectRefused(Attention(graph_, "dir-gat", layer->name, {true, {}}), "ATTENTION_UNKNOWN", "with attention");
+  ExpectRefused(Attention(graph_, "dir-gat", layer->name, {true, {}}), "ATTENTION_UNKNOWN",
+                "(DirGNNConv) has no attention weights to show: it may attend, but in two directions");
 }
 
 TEST_F(AttentionRefusals, NodesAndOutputsAreChecked) {

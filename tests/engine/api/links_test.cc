@@ -218,11 +218,12 @@ class LinksTest : public ::testing::Test {
     links.partners->k = k;
     return links;
   }
-  static void ExpectRefused(InferenceRequest request, StatusCode code, const std::string& reason) {
+  static void ExpectRefused(InferenceRequest request, StatusCode code, const std::string& reason,
+                            const std::string& field = "") {
     const auto result = Infer(Shared(), std::move(request));
     EXPECT_EQ(result.status().code(), code) << result.status();
     const auto detail = DetailOf(result.status());
-    EXPECT_TRUE(detail && detail->reason == reason) << result.status();
+    EXPECT_TRUE(detail && detail->reason == reason && (field.empty() || detail->field == field)) << result.status();
   }
 };
 
@@ -447,11 +448,13 @@ TEST_F(LinksTest, EdgesTakeTheForcedKernel) {
 }
 
 TEST_F(LinksTest, BadLinksAreRefusedWithTheirReason) {
-  const auto invalid = [](const std::string& model, WantedLinks links, const std::string& reason) {
-    ExpectRefused(Request(model, std::move(links)), StatusCode::kInvalidArgument, reason);
+  const auto invalid = [](const std::string& model, WantedLinks links, const std::string& reason,
+                          const std::string& field = "") {
+    ExpectRefused(Request(model, std::move(links)), StatusCode::kInvalidArgument, reason, field);
   };
   invalid("plain", WantedLinks(), "BAD_LINKS");
-  invalid("plain", Pairs({}, {}), "BAD_LINKS");
+  invalid("plain", Pairs({}, {}), "BAD_LINKS", "pairs.sources");
+  invalid("plain", Pairs({1}, {}), "BAD_LINKS", "pairs.targets");
   invalid("plain", Pairs({1, 2}, {3}), "BAD_LINKS");
   WantedLinks both = Pairs({1}, {2});
   both.all_edges = true;

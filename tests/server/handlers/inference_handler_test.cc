@@ -379,6 +379,10 @@ TEST_F(InferenceHandlerTest, AttentionComesInPlaceOfEmbeddings) {
   const AnswerCheck check = engine_.last_request->check_answer;
   limits_.max_response_bytes = 2 * (16 + 4 * 8) - 1;  // two edges of eight heads
   EXPECT_EQ(DetailOf(check({2, 8}))->metadata.at("limit"), "max_response_bytes");
+  EXPECT_EQ(
+      check({2, 8}).message(),
+      "the attention weights of the nodes' 2 in-edges with 8 heads have 96 bytes, over this server's limit of 95 bytes "
+      "for one message (--max_response_bytes); use EmbedStream, or ask for fewer nodes");
   limits_.max_response_bytes += 1;
   EXPECT_TRUE(check({2, 8}).ok());
   limits_.max_response_bytes = 1 << 20;

@@ -375,6 +375,9 @@ def _check_pairs(sources: Any, targets: Any, relations: Any, relation: Optional[
 
 def _add_pairs(request: Any, sources: Any, targets: Any, relations: Any, ids: Any) -> Any:
     """Adds pairs to a request; gives them as row numbers [n, 2]."""
+    for what, nodes in (("sources", sources), ("targets", targets)):
+        if hasattr(nodes, "__len__") and len(nodes) == 0:
+            raise InputError(f"{what} is empty; name at least one source and target, or neither for all edges of the graph")
     begins, ends = _rows(sources, ids), _rows(targets, ids)
     if len(begins) != len(ends):
         raise InputError(f"there are {len(begins)} sources and {len(ends)} targets; give one of each per link")

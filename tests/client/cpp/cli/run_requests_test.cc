@@ -28,6 +28,13 @@ TEST_F(RunTest, OutIsRefusedUnlessItIsNpyOrNpz) {
   EXPECT_THAT(err(), HasSubstr("must end in .npy or .npz"));
 }
 
+TEST_F(RunTest, WeightsOfAttentionAreNotWrittenWithoutTheirEdges) {
+  EXPECT_EQ(Vicinal("embed --graph g --model m --nodes 1 --attention conv --out att.npy"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--out att.npy: a .npy file would have the weights without their edges; write --out "
+                               "att.npz, which gets edges [m, 2] and weights [m, heads]"));
+  EXPECT_EQ(server_.seen().embed.nodes().ids_size(), 0) << "nothing was asked";
+}
+
 TEST_F(RunTest, OutIsRefusedBeforeTheWorkWhereItCannotBeWritten) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
