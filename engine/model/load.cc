@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -135,6 +136,17 @@ std::vector<std::pair<int32_t, AttentionSource>> AttentionOfSteps(StepList& step
   return found;
 }
 
+// Matrices of equally many columns, one below the other.
+WeightRef Stacked(const std::vector<WeightRef>& weights) {
+  if (weights.size() == 1) return weights[0];
+  auto stacked = std::make_shared<Weight>(Weight{"terms of attention", {0, weights[0]->shape[1]}, {}});
+  for (const WeightRef& weight : weights) {
+    stacked->shape[0] += weight->shape[0];
+    stacked->values.insert(stacked->values.end(), weight->values.begin(), weight->values.end());
+  }
+  return stacked;
+}
+
 // The same of what layers declare.
 std::vector<std::pair<int32_t, AttentionSource>> AttentionOfDeclarations(StepList& steps, const Model& model) {
   std::vector<std::pair<int32_t, AttentionSource>> found;
@@ -143,13 +155,8 @@ std::vector<std::pair<int32_t, AttentionSource>> AttentionOfDeclarations(StepLis
   for (const internal::DeclaredAttention& declared : steps.attention()) {
     if (of_layer[declared.layer] > 1) continue;
     steps.set_layer(declared.layer);
-    std::vector<ValueId> products;
-    int64_t width = 0;
-    for (const WeightRef& weight : declared.weights) {
-      products.push_back(steps.Emit(LinearStep{weight, nullptr}, {declared.input}, weight->shape[0]));
-      width += weight->shape[0];
-    }
-    const ValueId terms = products.size() == 1 ? products[0] : steps.Emit(ConcatStep{}, products, width);
+    const WeightRef weight = Stacked(declared.weights);
+    const ValueId terms = steps.Emit(LinearStep{weight, nullptr}, {declared.input}, weight->shape[0]);
     const std::string& name = model.layers[static_cast<size_t>(declared.layer)].name;
     found.emplace_back(declared.layer,
                        AttentionSource{name, TermsOf(steps, name, terms), declared.step, declared.score});

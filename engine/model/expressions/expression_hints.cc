@@ -81,6 +81,7 @@ std::string HintForColumns(std::string_view text) {
   const std::string_view row = ", of which x[0:3] takes columns; write x[0:3] for x[:, 0:3] and x[3:4] for x[:, 3]";
   if (text[0] == ',' || text[0] == '.' || absl::StartsWith(Absl(text), "None"))
     return absl::StrCat("a value is the row of one edge or node", std::string(row));
+  if (text[0] == ']') return "one column is x[3:4]";
   if (text[0] == '-') return "columns are counted from the first; write their numbers";
   if (text[0] == ':') return "columns are taken one after the other, without steps";
   return "";

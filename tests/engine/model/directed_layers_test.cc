@@ -138,7 +138,7 @@ TEST(FaConvTest, TheFirstRowsAreAddedUnlessEpsIsZero) {
   EXPECT_TRUE(EveryStep<AddStep>(*LoadOrFail(DirectedModel("FAConv", R"("eps": 0)", kTwice), FaWeights())).empty());
 }
 
-TEST(FaConvTest, WeightsAreMadeOfTwoProducts) {
+TEST(FaConvTest, WeightsAreMadeOfOneProduct) {
   const auto model = LoadOrFail(DirectedModel("FAConv", "", kTwice), FaWeights());
   ASSERT_EQ(model->attention.size(), 1u);
   const AttentionSource& source = model->attention[0];
@@ -149,7 +149,7 @@ TEST(FaConvTest, WeightsAreMadeOfTwoProducts) {
   EXPECT_EQ(source.step.heads, 1);
   std::vector<std::string> names;
   for (const Step& step : model->attention_steps) names.push_back(StepName(step.op));
-  EXPECT_THAT(names, ElementsAre("linear", "linear", "concat"));
+  EXPECT_THAT(names, ElementsAre("linear"));
 }
 
 TEST(FaConvTest, Refusals) {

@@ -267,10 +267,12 @@ TEST(MessagePassingTest, SaysWhatToWriteForFunctionsOfPyTorch) {
 TEST(MessagePassingTest, SaysHowColumnsAreTaken) {
   ExpectRefusedAt(
       "x_i[:, 0:1]", "line 1, column 6",
-      "expected ']' after columns, found ','; a value is the row of one edge or node, of which x[0:3] takes ");
+      "columns are whole numbers, as in x[0:3]; found ','; a value is the row of one edge or node, of which "
+      "x[0:3] takes columns; write x[0:3] for x[:, 0:3] and x[3:4] for x[:, 3]");
   ExpectRefusedAt("x_i[..., 0:1]", "line 1, column 5",
                   "columns are whole numbers, as in x[0:3]; found '.'; a value is");
-  ExpectRefusedAt("x_i[0]", "line 1, column 6", "expected ':' between the first column and the end, as in x[0:3]");
+  ExpectRefusedAt("x_i[0]", "line 1, column 6",
+                  "expected ':' between the first column and the end, as in x[0:3], found ']'; one column is x[3:4]");
   ExpectRefusedAt("x_i[:-1]", "line 1, column 6",
                   "columns are whole numbers, as in x[0:3]; found '-'; columns are cou");
   ExpectRefusedAt("x_i[0:2:2]", "line 1, column 8",
