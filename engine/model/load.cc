@@ -147,7 +147,7 @@ WeightRef Stacked(const std::vector<WeightRef>& weights) {
   return stacked;
 }
 
-// The same of what layers declare.
+// The same of what layers declare: one step each, as a plan has only the step that makes its output.
 std::vector<std::pair<int32_t, AttentionSource>> AttentionOfDeclarations(StepList& steps, const Model& model) {
   std::vector<std::pair<int32_t, AttentionSource>> found;
   std::map<int32_t, int> of_layer;
@@ -183,6 +183,7 @@ int64_t SizeOf(const Model& model) {
     }
   };
   for (const Step& step : model.steps) add(WeightsOf(step.op));
+  for (const Step& step : model.attention_steps) add(WeightsOf(step.op));
   if (model.decoder) add(model.decoder->weights());
   return bytes;
 }

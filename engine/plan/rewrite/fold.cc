@@ -152,6 +152,7 @@ int64_t RewriteBytesBound(const Model& model) {
     made.Add(kVectors * step.width);
     std::visit(made, step.op);
   }
+  for (const Step& step : model.attention_steps) made.Add(kVectors * step.width);
   return nodes * kNodeBytes + made.bytes();
 }
 
