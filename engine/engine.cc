@@ -130,6 +130,10 @@ class EngineImpl final : public Engine {
                         [this](const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                                const std::shared_ptr<const FeatureMatrix>& features,
                                const StopCheck& stop) { changes_.BeforeGraph(graph, feature_set, features, stop); },
+                        [this](const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                               const std::shared_ptr<const EdgeMatrix>& edges) {
+                          changes_.BeforeEdges(graph, feature_set, edges);
+                        },
                         [this](const std::string& graph) {
                           changes_.GraphsChanged();
                           if (durable_ != nullptr) durable_->GraphPublished(graph);
@@ -174,6 +178,9 @@ class EngineImpl final : public Engine {
   Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) override {
     return resource_calls_->CheckFeaturesFit(sizes, replace);
   }
+  Status CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) override {
+    return resource_calls_->CheckEdgeFeaturesFit(sizes, replace);
+  }
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) override {
     return resource_calls_->PutGraph(std::move(source), std::move(memory));
   }
@@ -204,8 +211,13 @@ class EngineImpl final : public Engine {
                                            const GivenTensors& given) override {
     return resource_calls_->PutFeatures(graph, name, tensors, replace, if_version, given);
   }
-  Status DeleteFeatures(const std::string& graph, const std::string& name) override {
-    return resource_calls_->DeleteFeatures(graph, name);
+  StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                               const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
+                                               int64_t reserved_bytes) override {
+    return resource_calls_->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes);
+  }
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) override {
+    return resource_calls_->DeleteFeatures(graph, name, kind);
   }
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
     return resource_calls_->PutModel(std::move(source), limits, std::move(memory));

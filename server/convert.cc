@@ -127,13 +127,19 @@ Status FillTarget(const v1::Target& target, InferenceRequest* request) {
   VICINAL_RETURN_IF_ERROR(CheckVersion(target.graph_version(), "target.graph_version"));
   VICINAL_RETURN_IF_ERROR(CheckVersion(target.model_version(), "target.model_version"));
   VICINAL_RETURN_IF_ERROR(CheckVersion(target.feature_set_version(), "target.feature_set_version"));
+  VICINAL_RETURN_IF_ERROR(CheckVersion(target.edge_feature_set_version(), "target.edge_feature_set_version"));
   request->graph = target.graph();
   request->graph_version = target.graph_version();
   request->model = target.model();
   request->model_version = target.model_version();
   request->feature_set_version = target.feature_set_version();
   request->incarnation = target.incarnation();
+  request->edge_feature_set_version = target.edge_feature_set_version();
   request->ids_digest = target.ids_digest();
+  if (!target.edge_feature_set().empty()) {
+    VICINAL_RETURN_IF_ERROR(CheckName(target.edge_feature_set(), "target.edge_feature_set"));
+    request->edge_feature_set = target.edge_feature_set();
+  }
   if (target.feature_set().empty()) return OkStatus();
   VICINAL_RETURN_IF_ERROR(CheckName(target.feature_set(), "target.feature_set"));
   request->feature_set = target.feature_set();

@@ -28,6 +28,8 @@ v1::ServedBy ToProto(const ServedBy& served_by) {
   out.set_model_version(served_by.model_version);
   out.set_feature_set(served_by.feature_set);
   out.set_feature_set_version(served_by.feature_set_version);
+  out.set_edge_feature_set(served_by.edge_feature_set);
+  out.set_edge_feature_set_version(served_by.edge_feature_set_version);
   out.set_numerics_revision(served_by.numerics_revision);
   out.set_incarnation(served_by.incarnation);
   return out;

@@ -67,6 +67,7 @@ void SetServing(const ServingGraph& serving, v1::Graph* graph) {
   graph->set_tier(TierOf(serving.tier));
   graph->set_weighted(serving.weighted);
   graph->set_edge_feature_width(serving.edge_feature_width);
+  graph->set_edge_order_kept(serving.edge_order_kept);
   graph->set_reorder(ToProto(serving.requested_order));
   graph->set_order(std::string(ToString(serving.order)));
   graph->set_numerics_revision(serving.numerics_revision);
@@ -139,7 +140,9 @@ v1::Graph ToProto(const GraphResource& graph) {
   out.set_incarnation(graph.incarnation);
   out.set_preparing_version(graph.preparing_version);
   if (graph.serving) SetServing(*graph.serving, &out);
-  for (const FeatureSetResource& set : graph.feature_sets) *out.add_feature_sets() = ToProto(set);
+  for (const FeatureSetResource& set : graph.feature_sets) {
+    *(set.kind == FeatureKind::kEdges ? out.add_edge_feature_sets() : out.add_feature_sets()) = ToProto(set);
+  }
   return out;
 }
 
@@ -148,7 +151,9 @@ v1::FeatureSet ToProto(const FeatureSetResource& set) {
   out.set_graph(set.graph);
   out.set_name(set.name);
   out.set_version(set.version);
+  out.set_kind(set.kind == FeatureKind::kEdges ? v1::FEATURE_KIND_EDGES : v1::FEATURE_KIND_NODES);
   out.set_node_count(set.node_count);
+  out.set_edge_count(set.edge_count);
   out.set_feature_count(set.feature_count);
   out.set_sparse(set.sparse);
   out.set_entry_count(set.entry_count);

@@ -146,7 +146,7 @@ ABSL_FLAG(vicinal::server::DurationFlag, send_timeout, std::chrono::minutes(1),
           "A stream of replies ends after this long without its client reading any.");
 ABSL_FLAG(int64_t, max_preparations, 16, "Largest number of graphs waiting for preparation.");
 ABSL_FLAG(int64_t, max_graphs, 1000, "Largest number of graphs.");
-ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph.");
+ABSL_FLAG(int64_t, max_feature_sets, 100, "Largest number of feature sets per graph, of nodes and of edges together.");
 ABSL_FLAG(int64_t, max_models, 1000, "Largest number of models.");
 ABSL_FLAG(int64_t, max_cached_plans, 256, "Largest number of cached plans.");
 ABSL_FLAG(int64_t, max_label_names, 50,

@@ -268,16 +268,18 @@ absl::Status Client::DeleteGraph(const std::string& name, int64_t if_version) {
   return impl_->channel.Call(impl_->graphs.get(), &GraphStub::DeleteGraph, request, name).status();
 }
 
-absl::StatusOr<std::vector<v1::FeatureSet>> Client::ListFeatures(const std::string& graph) {
+absl::StatusOr<std::vector<v1::FeatureSet>> Client::ListFeatures(const std::string& graph, v1::FeatureKind kind) {
   v1::ListFeaturesRequest request;
   request.set_graph(graph);
   CLIENT_ASSIGN_OR_RETURN(const v1::ListFeaturesResponse response,
                           impl_->channel.Call(impl_->graphs.get(), &GraphStub::ListFeatures, request, graph));
-  return std::vector<v1::FeatureSet>(response.feature_sets().begin(), response.feature_sets().end());
+  const auto& sets = kind == v1::FEATURE_KIND_EDGES ? response.edge_feature_sets() : response.feature_sets();
+  return std::vector<v1::FeatureSet>(sets.begin(), sets.end());
 }
 
-absl::Status Client::DeleteFeatures(const std::string& graph, const std::string& name) {
+absl::Status Client::DeleteFeatures(const std::string& graph, const std::string& name, v1::FeatureKind kind) {
   v1::DeleteFeaturesRequest request;
+  request.set_kind(kind);
   request.set_graph(graph);
   request.set_name(name);
   return impl_->channel.Call(impl_->graphs.get(), &GraphStub::DeleteFeatures, request, graph).status();

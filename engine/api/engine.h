@@ -100,11 +100,12 @@ class Engine {
   // `replace`; ABORTED when if_version differs or another preparation of the name is under way; RESOURCE_EXHAUSTED when
   // there are too many graphs; OVER_BUDGET and BUDGET_FULL of MemoryBudget; UNAVAILABLE when too many wait.
   virtual StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory = {}) = 0;
-  // Whether PutGraph of such tensors, or PutFeatures, could reserve its memory: FAILED_PRECONDITION (OVER_BUDGET),
-  // never; RESOURCE_EXHAUSTED (BUDGET_FULL), not without a change that waiting does not bring. OK if it may have to
-  // wait.
+  // Whether PutGraph of such tensors, PutFeatures or PutEdgeFeatures, could reserve its memory: FAILED_PRECONDITION
+  // (OVER_BUDGET), never; RESOURCE_EXHAUSTED (BUDGET_FULL), not without a change that waiting does not bring. OK if it
+  // may have to wait.
   virtual Status CheckGraphFits(const GraphSizes& sizes, bool replace) = 0;
   virtual Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) = 0;
+  virtual Status CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) = 0;
   virtual StatusOr<GraphResource> GetGraph(const std::string& name) const = 0;
   virtual std::vector<GraphResource> ListGraphs() const = 0;
   virtual Status DeleteGraph(const std::string& name, int64_t if_version) = 0;
@@ -133,7 +134,13 @@ class Engine {
   virtual StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                                    const FeatureTensors& tensors, bool replace, int64_t if_version,
                                                    const GivenTensors& given = {}) = 0;
-  virtual Status DeleteFeatures(const std::string& graph, const std::string& name) = 0;
+  // The same for features of edges; the tensor stays with the caller, who has reserved `reserved_bytes` for it.
+  // FAILED_PRECONDITION (EDGE_ORDER_MISSING): the graph was uploaded without edge_attr and keep_edge_order.
+  virtual StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                                       const EdgeFeatureTensors& tensors, bool replace,
+                                                       int64_t if_version, int64_t reserved_bytes = 0) = 0;
+  virtual Status DeleteFeatures(const std::string& graph, const std::string& name,
+                                FeatureKind kind = FeatureKind::kNodes) = 0;
 
   // --- models ---
   // Loads, checks the reference (runs the model through the executor; blocks until then), publishes. `memory`: as

@@ -60,8 +60,15 @@ struct GraphSizes {
   int64_t node_count = 0;
   TensorSize edge_index;
   std::optional<TensorSize> edge_weight, edge_attr;
+  bool keep_edge_order = false;  // as GraphSource
   FeatureSizes features;
   OrderKind order = OrderKind::kAuto;
+};
+
+// Of an edge feature set [edges, cols].
+struct EdgeFeatureSizes {
+  TensorSize edge_attr;
+  int64_t node_count = 0, edge_count = 0, cols = 0;
 };
 
 // Which nodes of a stored graph.
@@ -135,6 +142,10 @@ struct InferenceRequest {
   int64_t model_version = 0;
   std::string feature_set = "default";
   int64_t feature_set_version = 0;
+  // Features of edges, for models that read them. Empty: the edge feature set `default`, or the graph's own edge_attr
+  // where there is none.
+  std::string edge_feature_set;
+  int64_t edge_feature_set_version = 0;
   // If not empty: FAILED_PRECONDITION unless they are the engine's and the graph's (INCARNATION_MISMATCH,
   // IDS_DIGEST_MISMATCH).
   std::string incarnation, ids_digest;
@@ -173,6 +184,8 @@ struct ServedBy {
   int64_t model_version = 0;
   std::string feature_set;  // empty when all features came with the request
   int64_t feature_set_version = 0;
+  std::string edge_feature_set;  // empty: none was read, or the graph's own edge_attr
+  int64_t edge_feature_set_version = 0;
   int64_t numerics_revision = 0;  // 0: kernels were forced, outside any revision
   std::string incarnation;        // of the engine
 };
@@ -232,6 +245,14 @@ struct GraphSource {
   std::string ids_digest;     // of the client's own ids; opaque
   std::string source_digest;  // of what the upload was made from; opaque
   bool pinned = false;        // with a state directory: it is never evicted from memory
+  // The graph may get edge feature sets, whose rows are in the order of edge_index. Implied by edge_attr.
+  bool keep_edge_order = false;
+};
+
+// An edge feature set as it comes.
+struct EdgeFeatureTensors {
+  TensorView edge_attr;       // float32, float16 or bfloat16 [E, A], in the order of the graph's edge_index
+  std::string source_digest;  // of what the upload was made from; opaque
 };
 
 // Expected answers that come with a model.

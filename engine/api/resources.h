@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/feature_kind.h"
 #include "engine/api/graph_profile.h"
 #include "engine/api/kernel_config.h"
 #include "engine/api/order_kind.h"
@@ -49,11 +50,13 @@ struct StageTime {
 };
 
 struct FeatureSetResource {
+  FeatureKind kind = FeatureKind::kNodes;
   std::string graph;
   std::string name;
   int64_t version = 0;
   WallTime create_time{};
-  int64_t node_count = 0;
+  int64_t node_count = 0;  // rows of a set of nodes
+  int64_t edge_count = 0;  // rows of a set of edges
   int64_t feature_count = 0;
   bool sparse = false;
   int64_t entry_count = 0;  // nonzeros of a sparse set; of a dense one, all
@@ -72,7 +75,8 @@ struct ServingGraph {
   bool pinned = false;        // likewise
   Tier tier = Tier::kDevice;
   bool weighted = false;
-  int64_t edge_feature_width = 0;  // 0: edges have no features
+  int64_t edge_feature_width = 0;  // of its own edge_attr; 0: it has none
+  bool edge_order_kept = false;    // whether it can have edge feature sets
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;  // never kAuto
   int64_t numerics_revision = 0;       // of plans in the standard order of additions
@@ -97,7 +101,7 @@ struct GraphResource {
   int64_t edge_count = 0;
   std::optional<ServingGraph> serving;           // nullopt: no version serves
   std::string incarnation;                       // of the engine
-  std::vector<FeatureSetResource> feature_sets;  // by name
+  std::vector<FeatureSetResource> feature_sets;  // by kind, then name
 };
 
 struct TuningReport {

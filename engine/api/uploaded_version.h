@@ -16,10 +16,10 @@ enum class WaitFor {
 };
 
 struct UploadedVersion {
-  enum class Kind { kGraph, kFeatures, kModel };
+  enum class Kind { kGraph, kFeatures, kEdgeFeatures, kModel };
   Kind kind = Kind::kGraph;
   std::string name;         // of the graph or model
-  std::string feature_set;  // kFeatures: the set of the graph `name`
+  std::string feature_set;  // kFeatures, kEdgeFeatures: the set of the graph `name`
   int64_t version = 0;
 };
 

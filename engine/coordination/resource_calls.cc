@@ -97,8 +97,22 @@ StatusOr<FeatureSetResource> ResourceCalls::PutFeatures(const std::string& graph
                                                         const GivenTensors& given) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());
   VICINAL_RETURN_IF_ERROR(parts_.tiers->BringIn(graph, {}));
-  const StatusOr<FeatureSetHandle> set =
-      parts_.graph_uploads->PutFeatures(graph, name, tensors, replace, if_version, given);
+  return Published(parts_.graph_uploads->PutFeatures(graph, name, tensors, replace, if_version, given));
+}
+
+Status ResourceCalls::CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const {
+  return parts_.tiers->UnlessForGood(parts_.graph_uploads->CheckEdgeFeaturesFit(sizes, replace));
+}
+
+StatusOr<FeatureSetResource> ResourceCalls::PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                                            const EdgeFeatureTensors& tensors, bool replace,
+                                                            int64_t if_version, int64_t reserved_bytes) const {
+  VICINAL_RETURN_IF_ERROR(CheckWritable());
+  VICINAL_RETURN_IF_ERROR(parts_.tiers->BringIn(graph, {}));
+  return Published(parts_.graph_uploads->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
+}
+
+StatusOr<FeatureSetResource> ResourceCalls::Published(const StatusOr<FeatureSetHandle>& set) const {
   if (!set.ok()) {
     parts_.changes->DropStale();
     return parts_.tiers->WithRetry(set.status());
@@ -108,11 +122,12 @@ StatusOr<FeatureSetResource> ResourceCalls::PutFeatures(const std::string& graph
   return parts_.descriptions->Of(**set);
 }
 
-Status ResourceCalls::DeleteFeatures(const std::string& graph, const std::string& name) const {
+Status ResourceCalls::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());
-  const Status deleted = parts_.graphs->DeleteFeatures(graph, name);
+  const Status deleted = parts_.graphs->DeleteFeatures(graph, name, kind);
   if (deleted.ok()) parts_.changes->FeaturesChanged();
-  return MakeDurable(deleted, [&](durable::DurableStore& durable) { return durable.RemoveFeatures(graph, name); });
+  return MakeDurable(deleted,
+                     [&](durable::DurableStore& durable) { return durable.RemoveFeatures(graph, name, kind); });
 }
 
 // --- models ---

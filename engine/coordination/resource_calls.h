@@ -54,6 +54,7 @@ class ResourceCalls {
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation memory) const;
   Status CheckGraphFits(const GraphSizes& sizes, bool replace) const;
   Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) const;
+  Status CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const;
   StatusOr<GraphResource> GetGraph(const std::string& name) const;
   std::vector<GraphResource> ListGraphs() const;
   Status DeleteGraph(const std::string& name, int64_t if_version) const;
@@ -66,7 +67,10 @@ class ResourceCalls {
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
                                            const GivenTensors& given) const;
-  Status DeleteFeatures(const std::string& graph, const std::string& name) const;
+  StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                               const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
+                                               int64_t reserved_bytes) const;
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) const;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) const;
   StatusOr<ModelResource> GetModel(const std::string& name) const;
@@ -74,6 +78,8 @@ class ResourceCalls {
   Status DeleteModel(const std::string& name, int64_t if_version) const;
 
  private:
+  // After an attempt to publish a feature set.
+  StatusOr<FeatureSetResource> Published(const StatusOr<FeatureSetHandle>& set) const;
   // After the store's deletion, which returned `deleted`: the same on disk. `remove` is called with the store there.
   template <class Remove>
   Status MakeDurable(const Status& deleted, const Remove& remove) const;

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/coordination/serving_changes.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace vicinal {
 namespace {
 
-// The set that plans are made for; null: there are none.
+// The set of node features that plans are made for: `default`, or else the first. Null: there are none.
 std::shared_ptr<const FeatureMatrix> UsualFeatures(const std::vector<FeatureSet>& feature_sets) {
-  if (feature_sets.empty()) return nullptr;
-  const auto usual = std::find_if(feature_sets.begin(), feature_sets.end(),
-                                  [](const FeatureSet& set) { return set.name == "default"; });
-  return (usual != feature_sets.end() ? *usual : feature_sets.front()).matrix;
+  std::shared_ptr<const FeatureMatrix> usual;
+  for (const FeatureSet& set : feature_sets) {
+    if (set.kind != FeatureKind::kNodes) continue;
+    if (usual == nullptr || set.name == kDefaultFeatureSet) usual = set.matrix;
+  }
+  return usual;
+}
+
+// The set of edge features that requests read which name none; null: the graph's own.
+const EdgeMatrix* UsualEdges(const std::vector<FeatureSet>& feature_sets) {
+  for (const FeatureSet& set : feature_sets) {
+    if (set.kind == FeatureKind::kEdges && set.name == kDefaultFeatureSet) return set.edges.get();
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -36,6 +44,12 @@ void ServingChanges::BeforeGraph(const std::shared_ptr<const PreparedGraph>& gra
   parts_.answers_ahead->BeforeGraph(graph, sets, stop);
 }
 
+void ServingChanges::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                                 const std::shared_ptr<const EdgeMatrix>& edges) const {
+  parts_.plans_ahead->BeforeEdges(graph, *edges);
+  parts_.answers_ahead->BeforeEdges(graph, feature_set, edges, {});
+}
+
 void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
                                  const StopCheck& stop) const {
   parts_.plans_ahead->BeforeModel(name, model, stop);
@@ -44,14 +58,16 @@ void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<
 
 void ServingChanges::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
                                   const std::vector<FeatureSet>& feature_sets, bool waited_for) const {
-  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), waited_for);
+  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets), waited_for);
 }
 
 void ServingChanges::BeforeFollowingGraph(const std::shared_ptr<const PreparedGraph>& graph,
                                           const std::vector<FeatureSet>& feature_sets, const StopCheck& stop) const {
   parts_.plans_ahead->BeforeGraph(graph, UsualFeatures(feature_sets), stop);
   std::vector<AnswersAhead::NamedFeatures> sets;
-  for (const FeatureSet& set : feature_sets) sets.push_back({set.name, set.matrix});
+  for (const FeatureSet& set : feature_sets) {
+    if (set.kind == FeatureKind::kNodes) sets.push_back({set.name, set.matrix});
+  }
   parts_.answers_ahead->BeforeGraph(graph, sets, stop);
 }
 

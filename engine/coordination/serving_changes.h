@@ -38,10 +38,12 @@ class ServingChanges {
   explicit ServingChanges(const Parts& parts) : parts_(parts) {}
 
   // --- before ---
-  // As GraphUploads::Parts::before_publish, and as ModelUploads::Parts::before_publish and
+  // As GraphUploads::Parts::before_publish, its before_edges, and as ModelUploads::Parts::before_publish and
   // DurableStore::Parts::before_following_model.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                    const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const;
+  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                   const std::shared_ptr<const EdgeMatrix>& edges) const;
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) const;
   // As DurableStore::Parts::before_serving.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,

@@ -158,7 +158,7 @@ void DurableStore::GraphPublished(const std::string& name) {
   const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
   if (!status.ok() || status->graph == nullptr) return;
   int64_t bytes = status->graph->size_bytes();
-  for (const FeatureSetHandle& set : status->feature_sets) bytes += set->matrix->size_bytes();
+  for (const FeatureSetHandle& set : status->feature_sets) bytes += set->size_bytes();
   // Weakly: what waits for space must not keep a graph in memory that was replaced meanwhile.
   Queue(GraphId(name, status->graph->parts().version), bytes,
         [this, weak = std::weak_ptr<const PreparedGraph>(status->graph)] {
@@ -171,7 +171,7 @@ void DurableStore::FeaturesPublished(const FeatureSetHandle& set) {
   const StatusOr<GraphHandle> graph = parts_.graphs->Peek(set->graph, 0, "", 0);
   if (!graph.ok()) return;
   const int64_t version = graph->graph->parts().version;
-  Queue(FeaturesId(set->graph, version, set->name, set->version), set->matrix->size_bytes(),
+  Queue(FeaturesId(set->graph, version, set->name, set->version, set->kind), set->size_bytes(),
         [this, version, weak = std::weak_ptr<const FeatureSet>(set)] {
           if (const auto serving = weak.lock()) Write(serving, version);
         });
@@ -193,7 +193,7 @@ void DurableStore::Write(const std::shared_ptr<const PreparedGraph>& graph) {
     const StatusOr<GraphStatus> status = parts_.graphs->Get(id.name);
     if (!status.ok() || status->graph != graph) return absl::CancelledError("the graph was deleted or replaced");
     for (const FeatureSetHandle& set : status->feature_sets) {
-      sets.push_back(FeaturesId(id.name, id.version, set->name, set->version));
+      sets.push_back(FeaturesId(id.name, id.version, set->name, set->version, set->kind));
       VICINAL_ASSIGN_OR_RETURN(const auto writer, parts_.directory->BeginVersion(sets.back()));
       VICINAL_RETURN_IF_ERROR(WriteFeatures(*set, *parts_.device, *writer, is_unwanted));
     }
@@ -240,9 +240,9 @@ void DurableStore::StoreLayouts(const std::shared_ptr<const PreparedGraph>& grap
 
 void DurableStore::Write(const FeatureSetHandle& set, int64_t graph_version) {
   const auto is_unwanted = [&] {
-    return stopping() || !parts_.graphs->Has(set->graph, graph_version, set->name, set->version);
+    return stopping() || !parts_.graphs->Has(set->graph, graph_version, set->name, set->version, set->kind);
   };
-  const VersionId id = FeaturesId(set->graph, graph_version, set->name, set->version);
+  const VersionId id = FeaturesId(set->graph, graph_version, set->name, set->version, set->kind);
   if (is_unwanted() || IsPublished(id)) return;
   // Where the graph waits, its sets are written with it.
   const Status graph_failed = FailureOf(GraphId(set->graph, graph_version));
@@ -289,9 +289,9 @@ StoredBytes DurableStore::on_disk() const {
   for (const VersionId& id : published_) {
     const auto known = disk_bytes_.find(id);
     if (known == disk_bytes_.end()) continue;
-    int64_t& kind = id.store == Store::kGraphs     ? bytes.graphs
-                    : id.store == Store::kFeatures ? bytes.features
-                                                   : bytes.models;
+    int64_t& kind = id.store == Store::kGraphs        ? bytes.graphs
+                    : state::BelongsToGraph(id.store) ? bytes.features
+                                                      : bytes.models;
     kind += known->second;
   }
   return bytes;
@@ -315,14 +315,15 @@ void DurableStore::Describe(GraphResource* resource) const {
   const int64_t version = resource->serving->version;
   DescribeVersion(GraphId(resource->name, version), &*resource->serving);
   for (FeatureSetResource& set : resource->feature_sets) {
-    DescribeVersion(FeaturesId(set.graph, version, set.name, set.version), &set);
+    DescribeVersion(FeaturesId(set.graph, version, set.name, set.version, set.kind), &set);
   }
 }
 
 void DurableStore::Describe(FeatureSetResource* resource) const {
   const StatusOr<GraphStatus> graph = parts_.graphs->Get(resource->graph);
   const int64_t version = graph.ok() ? ServingVersion(*graph) : 0;
-  if (version != 0) DescribeVersion(FeaturesId(resource->graph, version, resource->name, resource->version), resource);
+  if (version == 0) return;
+  DescribeVersion(FeaturesId(resource->graph, version, resource->name, resource->version, resource->kind), resource);
 }
 
 void DurableStore::Describe(ModelResource* resource) const {
@@ -336,13 +337,17 @@ std::vector<VersionId> DurableStore::IdsOf(const UploadedVersion& version) const
   if (graph_version == 0) return {};
   const bool is_graph = version.kind == UploadedVersion::Kind::kGraph;
   std::vector<VersionId> ids = {GraphId(version.name, is_graph ? version.version : graph_version)};
-  const auto add = [&](const std::string& name, int64_t set_version) {
-    if (name != (is_graph ? "default" : version.feature_set)) return;
-    ids.push_back(FeaturesId(version.name, graph_version, name, is_graph ? set_version : version.version));
+  const FeatureSetKey wanted = {
+      version.kind == UploadedVersion::Kind::kEdgeFeatures ? FeatureKind::kEdges : FeatureKind::kNodes,
+      is_graph ? kDefaultFeatureSet : version.feature_set};
+  const auto add = [&](const auto& set) {
+    if (vicinal::KeyOf(set) != wanted) return;
+    ids.push_back(
+        FeaturesId(version.name, graph_version, set.name, is_graph ? set.version : version.version, set.kind));
   };
-  for (const FeatureSetHandle& set : status->feature_sets) add(set->name, set->version);
+  for (const FeatureSetHandle& set : status->feature_sets) add(*set);
   if (status->stored != nullptr) {
-    for (const FeatureSetResource& set : status->stored->feature_sets) add(set.name, set.version);
+    for (const FeatureSetResource& set : status->stored->feature_sets) add(set);
   }
   return ids;
 }

@@ -107,7 +107,7 @@ class DurableStore {
   // not on disk either. After another error it may come back at the next start: the call has to be repeated. ---
   // `version`: that one and those that it replaced; 0: all.
   Status RemoveGraph(const std::string& name, int64_t version);
-  Status RemoveFeatures(const std::string& graph, const std::string& name);
+  Status RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind = FeatureKind::kNodes);
   Status RemoveModel(const std::string& name, int64_t version);
 
   // Adds how durable the versions in `resource` are.
@@ -176,10 +176,11 @@ class DurableStore {
   void NoteLook(const Status& looked);
   // health() says so from now on.
   void EndBecause(const std::string& change);
-  // `sets`: the latest feature sets of that version, by name.
-  void FollowGraph(const state::VersionId& latest, const std::map<std::string, state::VersionId>& sets,
+  // `sets`: the latest feature sets of that version.
+  void FollowGraph(const state::VersionId& latest, const std::map<FeatureSetKey, state::VersionId>& sets,
                    ThreadPool* pool);
-  void FollowFeatures(const GraphStatus& status, const std::map<std::string, state::VersionId>& sets, ThreadPool* pool);
+  void FollowFeatures(const GraphStatus& status, const std::map<FeatureSetKey, state::VersionId>& sets,
+                      ThreadPool* pool);
   void FollowModel(const state::VersionId& latest);
   // Not OK: what is made before versions serve has had its time in this step, or the server stops.
   Status MayWait() const;

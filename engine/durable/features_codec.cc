@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Feature sets. Dense: section x, float32 [N, F]. Sparse: indptr, indices, and values unless all are 1.
+// Feature sets of nodes. Dense: section x, float32 [N, F]. Sparse: indptr, indices, and values unless all are 1.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "engine/durable/edge_features_codec.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/metadata.h"
 #include "engine/durable/sections.h"
 #include "engine/durable/version_files.h"
+#include "engine/durable/version_ids.h"
 #include "engine/state/file_error.h"
 
 namespace vicinal::durable {
 namespace {
-
-constexpr char kFeaturesFile[] = "features";
 
 struct FeaturesMetadata {
   int64_t feature_count = 0;
@@ -138,6 +138,7 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> ReadDense(const state::SectionFil
 
 Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter& writer,
                      const IsUnwanted& is_unwanted) {
+  if (set.kind == FeatureKind::kEdges) return WriteEdgeFeatures(set, writer, is_unwanted);
   const FeatureMatrix& features = *set.matrix;
   FeaturesMetadata metadata;
   metadata.feature_count = features.cols();
@@ -152,13 +153,19 @@ Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter
   return writer.Publish(text.Text());
 }
 
-FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num_nodes) {
+FeatureSetResource DescribeFeatures(const state::Manifest& manifest, const GraphSize& graph) {
   FeatureSetResource set;
+  set.kind = KindOf(manifest.id.store);
   set.graph = manifest.id.graph;
   set.name = manifest.id.name;
   set.version = manifest.id.version;
-  set.node_count = num_nodes;
   for (const state::ManifestFile& file : manifest.files) set.size_bytes += file.summary.bytes;
+  if (set.kind == FeatureKind::kEdges) {
+    set.edge_count = graph.edges;
+    DescribeEdgeFeatures(manifest, &set);
+    return set;
+  }
+  set.node_count = graph.nodes;
   const StatusOr<FeaturesMetadata> metadata = ParseFeaturesMetadata(manifest);
   if (!metadata.ok()) return set;
   set.create_time = FromNanoseconds(metadata->create_time);
@@ -169,7 +176,9 @@ FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num
   return set;
 }
 
-StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, int64_t num_nodes, const Device& device) {
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const GraphSize& graph, const Device& device) {
+  if (KindOf(manifest.id.store) == FeatureKind::kEdges) return EdgeFeatureBytesBound(manifest, graph, device);
+  const int64_t num_nodes = graph.nodes;
   VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kFeaturesFile));
   // Compared by division, so that no claim overflows. Sparse entries may have no values.

@@ -13,6 +13,7 @@
 #include "engine/base/error.h"
 #include "engine/durable/durable_store.h"
 #include "engine/durable/failures.h"
+#include "engine/durable/version_ids.h"
 #include "engine/state/names.h"
 
 namespace vicinal::durable {
@@ -27,28 +28,28 @@ using LatestByName = std::map<std::string, VersionId>;
 // The latest versions: of graphs and models, and of the feature sets of each graph version.
 struct Latest {
   LatestByName graphs, models;
-  std::map<VersionId, LatestByName> sets;
+  std::map<VersionId, std::map<FeatureSetKey, VersionId>> sets;
 };
 
 Latest LatestOf(const std::set<VersionId>& published) {
   Latest latest;
-  const auto keep = [](const VersionId& id, LatestByName* names) {
-    const auto [known, is_new] = names->try_emplace(id.name, id);
+  const auto keep = [](const auto& name, const VersionId& id, auto* names) {
+    const auto [known, is_new] = names->try_emplace(name, id);
     if (!is_new && known->second.version < id.version) known->second = id;
   };
   for (const VersionId& id : published) {
-    if (id.store == Store::kGraphs) keep(id, &latest.graphs);
-    if (id.store == Store::kModels) keep(id, &latest.models);
-    if (id.store == Store::kFeatures) keep(id, &latest.sets[state::GraphOf(id)]);
+    if (id.store == Store::kGraphs) keep(id.name, id, &latest.graphs);
+    if (id.store == Store::kModels) keep(id.name, id, &latest.models);
+    if (state::BelongsToGraph(id.store)) keep(KeyOf(id), id, &latest.sets[state::GraphOf(id)]);
   }
   return latest;
 }
 
 // Whether `stored` has exactly these feature sets.
-bool HasSets(const StoredGraph& stored, const LatestByName& sets) {
+bool HasSets(const StoredGraph& stored, const std::map<FeatureSetKey, VersionId>& sets) {
   if (stored.feature_sets.size() != sets.size()) return false;
   return std::all_of(stored.feature_sets.begin(), stored.feature_sets.end(), [&](const FeatureSetResource& set) {
-    const auto found = sets.find(set.name);
+    const auto found = sets.find(vicinal::KeyOf(set));
     return found != sets.end() && found->second.version == set.version;
   });
 }
@@ -202,13 +203,15 @@ void DurableStore::FollowLost(const std::vector<state::LostVersion>& lost) {
     const VersionId& id = before.id;
     if (std::any_of(lost.begin(), lost.end(), [&](const auto& version) { return version.id == id; })) continue;
     if (id.store == Store::kModels) parts_.models->ForgetLost(id.name);
-    if (id.store == Store::kFeatures) parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, OkStatus());
+    if (state::BelongsToGraph(id.store))
+      parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, OkStatus(), KindOf(id.store));
   }
   for (const state::LostVersion& version : lost) {
     const VersionId& id = version.id;
     const Status error = LostError(version);
     if (id.store == Store::kModels) parts_.models->SetLost(id.name, error);
-    if (id.store == Store::kFeatures) parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, error);
+    if (state::BelongsToGraph(id.store))
+      parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, error, KindOf(id.store));
     if (id.store != Store::kGraphs) continue;
     parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
     parts_.graphs->FinishLoad(id.name, id.version, error, {});
@@ -230,7 +233,7 @@ void DurableStore::FollowModel(const VersionId& latest) {
   parts_.on_load();
 }
 
-void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::string, VersionId>& sets,
+void DurableStore::FollowGraph(const VersionId& latest, const std::map<FeatureSetKey, VersionId>& sets,
                                ThreadPool* pool) {
   const std::string& name = latest.name;
   const StatusOr<GraphStatus> status = parts_.graphs->Get(name);
@@ -257,19 +260,19 @@ void DurableStore::FollowGraph(const VersionId& latest, const std::map<std::stri
 }
 
 // Of a graph in memory, whose version is the latest.
-void DurableStore::FollowFeatures(const GraphStatus& status, const std::map<std::string, VersionId>& sets,
+void DurableStore::FollowFeatures(const GraphStatus& status, const std::map<FeatureSetKey, VersionId>& sets,
                                   ThreadPool* pool) {
   if (parts_.tuning != nullptr && parts_.tuning->Refresh(*status.graph)) parts_.on_load();
   bool deleted = false;
   for (const FeatureSetHandle& set : status.feature_sets) {
-    if (sets.contains(set->name)) continue;
-    deleted = parts_.graphs->DeleteFeatures(status.name, set->name).ok() || deleted;
+    if (sets.contains(vicinal::KeyOf(*set))) continue;
+    deleted = parts_.graphs->DeleteFeatures(status.name, set->name, set->kind).ok() || deleted;
   }
   if (deleted) parts_.on_load();
   for (const auto& entry : sets) {
     const VersionId& latest = entry.second;
     const bool known = std::any_of(status.feature_sets.begin(), status.feature_sets.end(), [&](const auto& set) {
-      return set->name == latest.name && set->version >= latest.version;
+      return vicinal::KeyOf(*set) == entry.first && set->version >= latest.version;
     });
     if (known) continue;
     const StatusOr<Manifest> manifest = parts_.directory->GetManifest(latest);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/durable/graph_codec.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ GraphMetadata MetadataOf(const PreparedGraph& graph) {
   metadata.edge_count = graph.num_edges();
   metadata.weighted = graph.weighted();
   metadata.edge_feature_width = graph.edge_feature_width();
+  metadata.edge_order = !parts.edge_order.empty();
   metadata.requested_order = parts.requested_order;
   metadata.order = parts.order;
   metadata.order_reason = parts.order_reason;
@@ -48,6 +50,9 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
   if (const int64_t width = parts->edge_feature_width = metadata.edge_feature_width; width > 0) {
     VICINAL_RETURN_IF_ERROR(file.Add("edge_attr", DataType::kFloat32, edges, width, &parts->edge_attr));
   }
+  if (metadata.edge_order) {
+    VICINAL_RETURN_IF_ERROR(file.Add("edge_order", DataType::kInt64, edges, &parts->edge_order));
+  }
   const bool renumbered = file.Has("new_of_old");
   if (renumbered) VICINAL_RETURN_IF_ERROR(file.Add("new_of_old", DataType::kInt32, nodes, &new_of_old));
   if (const state::Section* const blocks = file.Find("blocks"); blocks != nullptr) {
@@ -67,6 +72,7 @@ Status ReadArrays(SectionSet& file, const GraphMetadata& metadata, ThreadPool* p
   if (!AreFinite(parts->edge_attr.data(), static_cast<int64_t>(parts->edge_attr.size()), pool)) {
     return file.Bad("edge_attr", "a feature of an edge is not finite");
   }
+  if (!IsPermutation(parts->edge_order)) return file.Bad("edge_order", "it is not a permutation");
   if (!parts->blocks.empty() && !AreOffsets(parts->blocks, nodes, pool)) {
     return file.Bad("blocks", "these are not the borders of blocks of nodes");
   }
@@ -91,6 +97,9 @@ Status WriteGraph(const PreparedGraph& graph, state::VersionWriter& writer, cons
     sections.push_back(
         {{"edge_attr", DataType::kFloat32, {edges, graph.edge_feature_width()}}, BytesOf(parts.edge_attr)});
   }
+  if (!parts.edge_order.empty()) {
+    sections.push_back({{"edge_order", DataType::kInt64, {edges}}, BytesOf(parts.edge_order)});
+  }
   if (!parts.permutation.is_identity()) {
     sections.push_back({{"new_of_old", DataType::kInt32, {nodes}}, BytesOf(parts.permutation.new_of_old())});
   }
@@ -107,13 +116,15 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest) {
   VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kGraphFile));
   const int64_t nodes = metadata.node_count, edges = metadata.edge_count;
-  const int64_t edge_bytes = (metadata.weighted ? 8 : 4) + 4 * metadata.edge_feature_width;
+  const int64_t edge_bytes =
+      (metadata.weighted ? 8 : 4) + 4 * metadata.edge_feature_width + (metadata.edge_order ? 8 : 0);
   // Compared by division, so that no claim overflows.
   if (nodes > file.summary.bytes / 8 || edges > (file.summary.bytes - 8 * nodes) / edge_bytes) {
     return state::Damaged(state::Describe(manifest.id), "it has fewer bytes than its nodes and edges take");
   }
-  // Besides the CSR: both directions of the permutation and a bitmap to check it with, and borders of blocks.
-  return 8 * (nodes + 1) + edges * edge_bytes + 8 * nodes + nodes / 8 + 1 + 8 * (nodes + 1);
+  // Besides the CSR: both directions of the permutation, borders of blocks, and a bitmap to check orders with.
+  const int64_t ordered = metadata.edge_order ? std::max(nodes, edges) : nodes;
+  return 8 * (nodes + 1) + edges * edge_bytes + 8 * nodes + ordered / 8 + 1 + 8 * (nodes + 1);
 }
 
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,

@@ -17,6 +17,7 @@
 #include "engine/base/status.h"
 #include "engine/base/thread_pool.h"
 #include "engine/device/device.h"
+#include "engine/prepared/edge_matrix.h"
 #include "engine/prepared/prepared_graph.h"
 #include "engine/state/manifest.h"
 #include "engine/state/state_directory.h"
@@ -48,22 +49,31 @@ StatusOr<int64_t> GraphBytesBound(const state::Manifest& manifest);
 StatusOr<ReadGraphResult> ReadGraph(const state::StateDirectory& directory, const state::Manifest& manifest,
                                     Device& device, ThreadPool* pool, const std::function<void()>& when_read = {});
 
-// A feature set of a graph; its reservation is not touched. Rows are kept in execution order.
+// A feature set of a graph, of nodes or of edges; its reservation is not touched. Rows are kept in execution order.
 Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter& writer,
                      const IsUnwanted& is_unwanted);
+// Of the graph that a set belongs to.
+struct GraphSize {
+  int64_t nodes = 0, edges = 0;
+};
 // What the manifest says. Never fails: what is damaged is found when it is read.
-FeatureSetResource DescribeFeatures(const state::Manifest& manifest, int64_t num_nodes);
-// As GraphBytesBound, for a graph of that many nodes. REQUIRES: num_nodes > 0.
-StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, int64_t num_nodes, const Device& device);
+FeatureSetResource DescribeFeatures(const state::Manifest& manifest, const GraphSize& graph);
+// As GraphBytesBound. REQUIRES: graph.nodes > 0.
+StatusOr<int64_t> FeatureBytesBound(const state::Manifest& manifest, const GraphSize& graph, const Device& device);
 
 struct ReadFeaturesResult {
+  // One of them, by the manifest's store.
   std::shared_ptr<const FeatureMatrix> matrix;
+  std::shared_ptr<const EdgeMatrix> edges;
   WallTime create_time{};
   std::string source_digest;
 };
 StatusOr<ReadFeaturesResult> ReadFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
                                           int64_t num_nodes, Device& device, ThreadPool* pool);
-// Starts reading what ReadFeatures will read, and returns. Errors are left to that.
+// The same of a set of the edges of `graph`.
+StatusOr<ReadFeaturesResult> ReadEdgeFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
+                                              const PreparedGraph& graph, Device& device, ThreadPool* pool);
+// Starts reading what ReadFeatures or ReadEdgeFeatures will read, and returns. Errors are left to that.
 void PrefetchFeatures(const state::StateDirectory& directory, const state::Manifest& manifest);
 
 }  // namespace vicinal::durable

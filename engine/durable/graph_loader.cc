@@ -13,6 +13,7 @@
 #include "engine/durable/failures.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_metadata.h"
+#include "engine/durable/version_ids.h"
 #include "engine/state/file_error.h"
 
 namespace vicinal::durable {
@@ -46,6 +47,7 @@ ServingGraph ServingOf(const VersionId& id, const GraphMetadata& metadata) {
   serving.tier = Tier::kDisk;
   serving.weighted = metadata.weighted;
   serving.edge_feature_width = metadata.edge_feature_width;
+  serving.edge_order_kept = metadata.edge_order || metadata.edge_count == 0;
   serving.requested_order = metadata.requested_order;
   serving.order = metadata.order;
   serving.numerics_revision = metadata.numerics_revision;
@@ -70,13 +72,13 @@ StoredGraph DescribeStored(const Manifest& graph, const std::vector<Manifest>& s
   stored.serving = ServingOf(graph.id, *metadata);
   stored.node_count = metadata->node_count;
   stored.edge_count = metadata->edge_count;
-  std::map<std::string, FeatureSetResource> latest;
+  std::map<FeatureSetKey, FeatureSetResource> latest;
   for (const Manifest& set : sets) {
-    FeatureSetResource resource = DescribeFeatures(set, metadata->node_count);
-    FeatureSetResource& known = latest[resource.name];
+    FeatureSetResource resource = DescribeFeatures(set, {metadata->node_count, metadata->edge_count});
+    FeatureSetResource& known = latest[vicinal::KeyOf(resource)];
     if (resource.version > known.version) known = std::move(resource);
   }
-  for (auto& [name, set] : latest) stored.feature_sets.push_back(std::move(set));
+  for (auto& [key, set] : latest) stored.feature_sets.push_back(std::move(set));
   return stored;
 }
 
@@ -315,11 +317,12 @@ Status GraphLoader::Adopt(const VersionId& id, ThreadPool* pool, const BeforeAdo
 
 Status GraphLoader::AdoptFeatures(const Manifest& manifest, const std::shared_ptr<const PreparedGraph>& graph,
                                   ThreadPool* pool, const BeforeAdopted& before) {
-  VICINAL_ASSIGN_OR_RETURN(const int64_t bytes, FeatureBytesBound(manifest, graph->num_nodes(), *parts_.device));
-  VICINAL_ASSIGN_OR_RETURN(
-      Reservation memory,
-      parts_.budget->Reserve(Account::kPreparing, bytes, absl::StrCat("feature set '", manifest.id.name, "'")));
-  VICINAL_ASSIGN_OR_RETURN(FeatureSet set, ReadSet(manifest, graph->num_nodes(), &memory, pool));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t bytes,
+                           FeatureBytesBound(manifest, {graph->num_nodes(), graph->num_edges()}, *parts_.device));
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
+                                                                      absl::StrCat(TypeName(KindOf(manifest.id.store)),
+                                                                                   " '", manifest.id.name, "'")));
+  VICINAL_ASSIGN_OR_RETURN(FeatureSet set, ReadSet(manifest, *graph, &memory, pool));
   memory.Release();
   before(graph, {set});
   parts_.graphs->AdoptFeatures(manifest.id.graph_version, std::move(set));
@@ -332,17 +335,18 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   for (const state::ListedProblem& problem : listing.problems) {
     if (problem.id == id) return problem.error;
   }
-  std::map<std::string, std::vector<const Manifest*>> sets;  // by name; listed by id: versions rise
+  std::map<FeatureSetKey, std::vector<const Manifest*>> sets;  // listed by id: versions rise
   for (const Manifest& manifest : listing.published) {
-    if (manifest.id.store == Store::kFeatures) sets[manifest.id.name].push_back(&manifest);
+    if (state::BelongsToGraph(manifest.id.store)) sets[KeyOf(manifest.id)].push_back(&manifest);
   }
   const Manifest& manifest = listing.published.front();
   VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(int64_t bytes, GraphBytesBound(manifest));
-  for (const auto& [name, versions] : sets) {
+  for (const auto& [key, versions] : sets) {
     int64_t most = 0;
     for (const Manifest* const set : versions) {
-      const StatusOr<int64_t> bound = FeatureBytesBound(*set, metadata.node_count, *parts_.device);
+      const StatusOr<int64_t> bound =
+          FeatureBytesBound(*set, {metadata.node_count, metadata.edge_count}, *parts_.device);
       if (bound.ok()) most = std::max(most, *bound);  // else reading it says why
     }
     bytes += most;
@@ -352,7 +356,7 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
                                                                       absl::StrCat("graph '", id.name, "'"), options));
   const auto prefetch_sets = [&] {
-    for (const auto& [name, versions] : sets) PrefetchFeatures(*parts_.directory, *versions.back());
+    for (const auto& [key, versions] : sets) PrefetchFeatures(*parts_.directory, *versions.back());
   };
   VICINAL_ASSIGN_OR_RETURN(const ReadGraphResult read,
                            ReadGraph(*parts_.directory, manifest, *parts_.device, pool, prefetch_sets));
@@ -367,12 +371,12 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   std::jthread layouts = RestoreLayouts(*read.graph, evict);  // joined wherever this ends
   Loaded loaded;
   loaded.graph = read.graph;
-  for (const auto& [name, versions] : sets) {
+  for (const auto& [key, versions] : sets) {
     VICINAL_RETURN_IF_ERROR(ReadLatestSet(versions, &memory, pool, &loaded));
   }
   for (const state::ListedProblem& problem : listing.problems) {
     if (!problem.id) continue;
-    loaded.lost[problem.id->name] = parts_.on_failure(*problem.id, problem.error);
+    loaded.lost[KeyOf(*problem.id)] = parts_.on_failure(*problem.id, problem.error);
   }
   VICINAL_RETURN_IF_ERROR(AddLostBefore(id, &loaded));
   if (layouts.joinable()) layouts.join();
@@ -397,16 +401,15 @@ std::jthread GraphLoader::RestoreLayouts(const PreparedGraph& graph, bool evict)
 
 Status GraphLoader::ReadLatestSet(const std::vector<const Manifest*>& versions, Reservation* memory, ThreadPool* pool,
                                   Loaded* loaded) {
-  const int64_t num_nodes = loaded->graph->num_nodes();
   for (auto manifest = versions.rbegin(); manifest != versions.rend(); ++manifest) {
-    StatusOr<FeatureSet> features = ReadSet(**manifest, num_nodes, memory, pool);
+    StatusOr<FeatureSet> features = ReadSet(**manifest, *loaded->graph, memory, pool);
     if (features.status().code() == StatusCode::kResourceExhausted) return features.status();
     if (features.ok()) {
       loaded->feature_sets.push_back(*std::move(features));
       break;
     }
     const VersionId& id = (*manifest)->id;
-    loaded->lost.try_emplace(id.name, parts_.on_failure(id, features.status()));
+    loaded->lost.try_emplace(KeyOf(id), parts_.on_failure(id, features.status()));
     if (features.status().code() != StatusCode::kDataLoss) break;  // it may come back
   }
   return OkStatus();
@@ -419,27 +422,33 @@ Status GraphLoader::AddLostBefore(const VersionId& graph, Loaded* loaded) const 
   if (!lost.ok()) return lost.status();
   for (const state::LostVersion& version : *lost) {
     const VersionId& id = version.id;
-    if (id.store != Store::kFeatures || state::GraphOf(id) != graph) continue;
+    if (!state::BelongsToGraph(id.store) || state::GraphOf(id) != graph) continue;
     const bool serves = std::any_of(loaded->feature_sets.begin(), loaded->feature_sets.end(),
-                                    [&](const FeatureSet& set) { return set.name == id.name; });
+                                    [&](const FeatureSet& set) { return vicinal::KeyOf(set) == KeyOf(id); });
     if (serves) continue;
-    loaded->lost.try_emplace(id.name, LostError(version));
+    loaded->lost.try_emplace(KeyOf(id), LostError(version));
   }
   return OkStatus();
 }
 
-StatusOr<FeatureSet> GraphLoader::ReadSet(const Manifest& manifest, int64_t num_nodes, Reservation* memory,
+StatusOr<FeatureSet> GraphLoader::ReadSet(const Manifest& manifest, const PreparedGraph& graph, Reservation* memory,
                                           ThreadPool* pool) {
-  VICINAL_ASSIGN_OR_RETURN(ReadFeaturesResult read,
-                           ReadFeatures(*parts_.directory, manifest, num_nodes, *parts_.device, pool));
   FeatureSet set;
+  set.kind = KindOf(manifest.id.store);
+  ReadFeaturesResult read;
+  if (set.kind == FeatureKind::kEdges) {
+    VICINAL_ASSIGN_OR_RETURN(read, ReadEdgeFeatures(*parts_.directory, manifest, graph, *parts_.device, pool));
+  } else {
+    VICINAL_ASSIGN_OR_RETURN(read, ReadFeatures(*parts_.directory, manifest, graph.num_nodes(), *parts_.device, pool));
+  }
   set.graph = manifest.id.graph;
   set.name = manifest.id.name;
   set.version = manifest.id.version;
   set.create_time = read.create_time;
   set.source_digest = std::move(read.source_digest);
-  set.memory = std::make_shared<Reservation>(memory->Split(read.matrix->size_bytes()));
   set.matrix = std::move(read.matrix);
+  set.edges = std::move(read.edges);
+  set.memory = std::make_shared<Reservation>(memory->Split(set.size_bytes()));
   return set;
 }
 
@@ -453,7 +462,7 @@ StatusOr<StoredGraph> GraphLoader::Earlier(const VersionId& id) const {
   if (latest == nullptr) return NotFound("graph version", id.name, "no earlier version is on disk");
   std::vector<Manifest> sets;
   for (const Manifest& manifest : listing.published) {
-    if (manifest.id.store == Store::kFeatures && state::GraphOf(manifest.id) == latest->id) sets.push_back(manifest);
+    if (state::BelongsToGraph(manifest.id.store) && state::GraphOf(manifest.id) == latest->id) sets.push_back(manifest);
   }
   return DescribeStored(*latest, sets);
 }

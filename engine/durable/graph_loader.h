@@ -108,7 +108,7 @@ class GraphLoader {
   struct Loaded {
     std::shared_ptr<const PreparedGraph> graph;
     std::vector<FeatureSet> feature_sets;
-    std::map<std::string, Status> lost;  // feature sets that cannot be read, by name
+    std::map<FeatureSetKey, Status> lost;  // feature sets that cannot be read
   };
 
   void Loop();
@@ -127,7 +127,7 @@ class GraphLoader {
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);
   // A thread that restores the stored layouts of `graph`, which must outlive it; none if there are none.
   std::jthread RestoreLayouts(const PreparedGraph& graph, bool evict) const;
-  StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, int64_t num_nodes, Reservation* memory,
+  StatusOr<FeatureSet> ReadSet(const state::Manifest& manifest, const PreparedGraph& graph, Reservation* memory,
                                ThreadPool* pool);
   Status Explained(const state::VersionId& id, const Status& error) const;
   // The latest published version before `id`.

@@ -100,6 +100,7 @@ std::string EncodeGraphMetadata(const GraphMetadata& metadata) {
   writer("pinned", metadata.pinned);
   writer("source_digest", metadata.source_digest);
   if (metadata.edge_feature_width > 0) writer("edge_feature_width", metadata.edge_feature_width);
+  if (metadata.edge_order) writer("edge_order", metadata.edge_order);
   writer.Object("stages", [&](MetadataWriter& inner) {
     for (const StageTime& stage : metadata.stages) inner(stage.stage.c_str(), stage.seconds);
   });
@@ -116,6 +117,7 @@ StatusOr<GraphMetadata> ParseGraphMetadata(const state::Manifest& manifest) {
   if (reader.Has("pinned")) reader("pinned", metadata.pinned);
   if (reader.Has("source_digest")) reader("source_digest", metadata.source_digest);
   if (reader.Has("edge_feature_width")) reader("edge_feature_width", metadata.edge_feature_width);
+  if (reader.Has("edge_order")) reader("edge_order", metadata.edge_order);  // since format 1.1
   reader.Object("stages", [&](MetadataReader& inner) {
     for (const char* const name : kStageNames) {
       if (!inner.Has(name)) continue;

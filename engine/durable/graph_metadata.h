@@ -21,6 +21,7 @@ struct GraphMetadata {
   int64_t edge_count = 0;
   bool weighted = false;
   int64_t edge_feature_width = 0;  // 0: edges have no features
+  bool edge_order = false;         // whether the order of the upload was kept
   OrderKind requested_order = OrderKind::kAuto;
   OrderKind order = OrderKind::kNone;
   std::string order_reason;

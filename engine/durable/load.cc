@@ -57,7 +57,7 @@ Found FindIn(state::Listing listing) {
 // what serves instead.
 bool IsFoundByLoader(const VersionId& id, const std::map<std::string, VersionId>& latest) {
   if (id.store == Store::kModels) return false;
-  const VersionId graph = id.store == Store::kFeatures ? state::GraphOf(id) : id;
+  const VersionId graph = state::BelongsToGraph(id.store) ? state::GraphOf(id) : id;
   const auto found = latest.find(graph.name);
   return found != latest.end() && found->second == graph;
 }
@@ -164,7 +164,7 @@ void DurableStore::RecallLost(const std::set<VersionId>& published) {
 // Of what a later version has replaced, or has gone with its graph, nobody will ask again.
 void DurableStore::ForgetReplaced(const std::set<VersionId>& published) {
   const auto is_replaced = [&](const VersionId& id) {
-    if (id.store == Store::kFeatures && !published.contains(state::GraphOf(id))) return true;
+    if (state::BelongsToGraph(id.store) && !published.contains(state::GraphOf(id))) return true;
     return std::any_of(published.begin(), published.end(), [&](const VersionId& other) { return Replaces(other, id); });
   };
   const Status forgotten = parts_.directory->ForgetLost(is_replaced);

@@ -13,12 +13,17 @@ namespace {
 
 using Kind = UploadedVersion::Kind;
 
+FeatureKind KindOf(const UploadedVersion& version) {
+  return version.kind == Kind::kEdgeFeatures ? FeatureKind::kEdges : FeatureKind::kNodes;
+}
+
 std::string NameOf(const UploadedVersion& version) {
   switch (version.kind) {
     case Kind::kGraph:
       return absl::StrCat("graph '", version.name, "'");
     case Kind::kFeatures:
-      return absl::StrCat("feature set '", version.feature_set, "' of graph '", version.name, "'");
+    case Kind::kEdgeFeatures:
+      return absl::StrCat(TypeName(KindOf(version)), " '", version.feature_set, "' of graph '", version.name, "'");
     case Kind::kModel:
       return absl::StrCat("model '", version.name, "'");
   }
@@ -50,7 +55,8 @@ StatusOr<bool> IsReady(const GraphStore& graphs, const UploadedVersion& version,
 
 bool HasFeatures(const GraphStore& graphs, const UploadedVersion& version) {
   const StatusOr<GraphStatus> status = graphs.Get(version.name);
-  return status.ok() && graphs.Has(version.name, ServingVersion(*status), version.feature_set, version.version);
+  return status.ok() &&
+         graphs.Has(version.name, ServingVersion(*status), version.feature_set, version.version, KindOf(version));
 }
 
 // Whether the version serves. Feature sets and models serve from the start.
@@ -60,6 +66,7 @@ StatusOr<bool> IsReady(const GraphStore& graphs, const ModelStore& models, const
     case Kind::kGraph:
       return IsReady(graphs, version, wait_for);
     case Kind::kFeatures:
+    case Kind::kEdgeFeatures:
       if (HasFeatures(graphs, version)) return true;
       return Superseded(version, wait_for);
     case Kind::kModel:

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "engine/durable/version_ids.h"
+
 namespace vicinal::durable {
 namespace {
 
@@ -37,10 +39,10 @@ std::vector<std::string> LoadOrder(const state::StateDirectory& directory,
 
 std::vector<FileToRead> FilesOfStart(const state::StateDirectory& directory, int64_t max_bytes) {
   std::map<std::string, VersionId> graphs;
-  std::map<std::pair<VersionId, std::string>, VersionId> sets;  // by graph version and name
+  std::map<std::pair<VersionId, FeatureSetKey>, VersionId> sets;  // by graph version
   for (const VersionId& id : directory.ListPublished(nullptr).value_or(std::set<VersionId>())) {
     if (id.store == Store::kGraphs) KeepLatest(id.name, id, &graphs);
-    if (id.store == Store::kFeatures) KeepLatest(std::pair(state::GraphOf(id), id.name), id, &sets);
+    if (state::BelongsToGraph(id.store)) KeepLatest(std::pair(state::GraphOf(id), KeyOf(id)), id, &sets);
   }
   std::vector<FileToRead> files;
   int64_t bytes = 0;
@@ -62,7 +64,7 @@ std::vector<FileToRead> FilesOfStart(const state::StateDirectory& directory, int
     if (bytes > max_bytes) break;
     const VersionId& graph = graphs.at(name);
     add(graph);
-    for (auto set = sets.lower_bound({graph, ""}); set != sets.end() && set->first.first == graph; ++set) {
+    for (auto set = sets.lower_bound({graph, FeatureSetKey()}); set != sets.end() && set->first.first == graph; ++set) {
       add(set->second);
     }
   }

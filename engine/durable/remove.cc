@@ -62,7 +62,7 @@ int64_t DurableStore::LastToRemove(const VersionId& id) const {
 
 Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   const auto is_of_name = [&](const VersionId& id) {
-    return (id.store == Store::kGraphs && id.name == name) || (id.store == Store::kFeatures && id.graph == name);
+    return (id.store == Store::kGraphs && id.name == name) || (state::BelongsToGraph(id.store) && id.graph == name);
   };
   const int64_t last = LastToRemove(GraphId(name, version));
   const auto is_deleted = [&](const VersionId& id) {
@@ -71,18 +71,18 @@ Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   return Remove(is_of_name, is_deleted, is_of_name, "graph", name);
 }
 
-Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name) {
+Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind) {
   const auto is_of_name = [&](const VersionId& id) {
-    return id.store == Store::kFeatures && id.graph == graph && id.name == name;
+    return id.store == StoreOf(kind) && id.graph == graph && id.name == name;
   };
   const auto is_deleted = [&](const VersionId& id) {
-    return is_of_name(id) && !parts_.graphs->Has(graph, id.graph_version, name, id.version);
+    return is_of_name(id) && !parts_.graphs->Has(graph, id.graph_version, name, id.version, kind);
   };
   // A graph that is being written takes the set with it.
   const auto is_written_with = [&](const VersionId& id) {
     return is_of_name(id) || (id.store == Store::kGraphs && id.name == graph);
   };
-  return Remove(is_written_with, is_deleted, is_of_name, "feature set", name);
+  return Remove(is_written_with, is_deleted, is_of_name, TypeName(kind), name);
 }
 
 Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
@@ -129,7 +129,7 @@ Status DurableStore::Remove(const IdFilter& is_written_with, const IdFilter& is_
   MutexLock lock(&mutex_);
   std::erase_if(failures_, [&](const auto& failure) {
     const VersionId& id = failure.first;
-    return is_deleted(id) || (id.store == Store::kFeatures && is_deleted(state::GraphOf(id)));
+    return is_deleted(id) || (state::BelongsToGraph(id.store) && is_deleted(state::GraphOf(id)));
   });
   return deleted.empty() && !forgotten.ok() ? NotFound(type, name) : OkStatus();
 }
@@ -141,7 +141,7 @@ Status DurableStore::RemoveFromDisk(const VersionId& id) {
   if (parts_.layouts != nullptr && id.store == Store::kGraphs) parts_.layouts->Forget(id.name, id.version);
   const auto is_gone = [&](const VersionId& version) {
     return version == id ||
-           (id.store == Store::kGraphs && version.store == Store::kFeatures && state::GraphOf(version) == id);
+           (id.store == Store::kGraphs && state::BelongsToGraph(version.store) && state::GraphOf(version) == id);
   };
   MutexLock lock(&mutex_);
   std::erase_if(published_, is_gone);

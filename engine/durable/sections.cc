@@ -129,14 +129,22 @@ bool AreFinite(const float* values, int64_t count, ThreadPool* pool) {
   });
 }
 
-bool IsPermutation(const std::vector<int32_t>& values) {
+namespace {
+
+template <class T>
+bool IsPermutationOfSize(const std::vector<T>& values) {
   const auto size = static_cast<int64_t>(values.size());
   std::vector<bool> seen(values.size());
-  for (const int32_t value : values) {
+  for (const int64_t value : values) {
     if (value < 0 || value >= size || seen[static_cast<size_t>(value)]) return false;
     seen[static_cast<size_t>(value)] = true;
   }
   return true;
 }
+
+}  // namespace
+
+bool IsPermutation(const std::vector<int32_t>& values) { return IsPermutationOfSize(values); }
+bool IsPermutation(const std::vector<int64_t>& values) { return IsPermutationOfSize(values); }
 
 }  // namespace vicinal::durable

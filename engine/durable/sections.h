@@ -90,6 +90,7 @@ bool AreRows(const std::vector<int64_t>& row_ptr, const std::vector<int32_t>& co
 bool AreFinite(const float* values, int64_t count, ThreadPool* pool);
 // A permutation of [0, size).
 bool IsPermutation(const std::vector<int32_t>& values);
+bool IsPermutation(const std::vector<int64_t>& values);
 
 }  // namespace vicinal::durable
 

@@ -17,8 +17,16 @@ std::optional<AnswerKey> AnswerKey::Of(const QueuedRequest& request) {
       options.receptive_field != ReceptiveField::kAuto) {
     return std::nullopt;
   }
-  return AnswerKey{std::string(request.incarnation), request.key.graph, request.key.model, request.feature_set,
-                   request.feature_set_version,      options.output,    options.precision, options.product_precision};
+  return AnswerKey{std::string(request.incarnation),
+                   request.key.graph,
+                   request.key.model,
+                   request.feature_set,
+                   request.feature_set_version,
+                   request.edge_feature_set,
+                   request.edge_feature_set_version,
+                   options.output,
+                   options.precision,
+                   options.product_precision};
 }
 
 std::vector<float> KeptAnswers::Gather(const NodeSelection& nodes) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kept answers: the rows of all nodes for one output of one model on one version of a graph and of a feature set. A
+// Kept answers: the rows of all nodes for one output of one model on one version of a graph and of its feature sets. A
 // query of nodes becomes a copy of rows. Whether keeping pays is decided by AnswerKeeper.
 //
 // Invariant: kept rows have the bits that a run would have, for the numerics revision that is kept with them. Keys are
@@ -36,6 +36,8 @@ struct AnswerKey {
   ModelVersion model;
   std::string feature_set;
   int64_t feature_set_version = 0;
+  std::string edge_feature_set;  // empty: the graph's own features of edges, or none are read
+  int64_t edge_feature_set_version = 0;
   std::string output;
   Storage precision = Storage::kFloat32;
   ProductPrecision product_precision = ProductPrecision::kFloat32;
@@ -48,7 +50,8 @@ struct AnswerKey {
   template <class H>
   friend H AbslHashValue(H hash, const AnswerKey& key) {
     return H::combine(std::move(hash), key.incarnation, key.graph, key.model, key.feature_set, key.feature_set_version,
-                      key.output, key.precision, key.product_precision);
+                      key.edge_feature_set, key.edge_feature_set_version, key.output, key.precision,
+                      key.product_precision);
   }
 };
 
@@ -80,8 +83,11 @@ struct AnswerVersions {
   std::weak_ptr<const PreparedGraph> graph;
   std::weak_ptr<const FeatureMatrix> features;
   std::weak_ptr<const Model> model;
+  std::optional<std::weak_ptr<const EdgeMatrix>> edges = std::nullopt;  // nullopt: no set was read
 
-  bool expired() const { return graph.expired() || features.expired() || model.expired(); }
+  bool expired() const {
+    return graph.expired() || features.expired() || model.expired() || (edges && edges->expired());
+  }
 };
 
 // Thread-safe.

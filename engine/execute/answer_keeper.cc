@@ -135,6 +135,9 @@ void AnswerKeeper::Order(const AnswerKey& key, const QueuedRequest& request, dou
   pass->request.features = request.features;
   pass->request.feature_set = request.feature_set;
   pass->request.feature_set_version = request.feature_set_version;
+  pass->request.edges = request.edges;
+  pass->request.edge_feature_set = request.edge_feature_set;
+  pass->request.edge_feature_set_version = request.edge_feature_set_version;
   pass->request.incarnation = request.incarnation;
   pass->request.output = request.output;
   pass->request.nodes.all = true;

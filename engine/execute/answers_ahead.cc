@@ -27,6 +27,7 @@ AnswerKey NamesOf(const AnswerKey& key) {
   names.graph.version = 0;
   names.model.version = 0;
   names.feature_set_version = 0;
+  names.edge_feature_set_version = 0;
   return names;
 }
 
@@ -87,11 +88,13 @@ std::vector<AnswerUse> AnswersAhead::Replaced(const IsReplaced& is_replaced) con
 std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerUse& use,
                                                           std::shared_ptr<const PreparedGraph> graph,
                                                           std::shared_ptr<const FeatureMatrix> features,
-                                                          std::shared_ptr<const Model> model) {
+                                                          std::shared_ptr<const Model> model,
+                                                          const FeatureSetHandle& edges) {
   const AnswerKey& replaced = use.key;
+  const FeatureSet* const read = model->edge_feature_width > 0 ? edges.get() : nullptr;
   const NamedOutput* const output = model->FindOutput(replaced.output);
   if (output == nullptr || model->graph_level || model->feature_count != features->cols() ||
-      !CheckEdges(*model, replaced.model.name, *graph).ok()) {
+      !CheckEdges(*model, replaced.model.name, *graph, read).ok()) {
     return nullptr;
   }
   auto pass = std::make_shared<Pass>();
@@ -106,6 +109,10 @@ std::shared_ptr<AnswersAhead::Pass> AnswersAhead::PassFor(const AnswerUse& use,
   request.features = std::move(features);
   request.model = std::move(model);
   request.feature_set = replaced.feature_set;
+  if (read != nullptr) {
+    request.edges = read->edges;
+    request.edge_feature_set = read->name;
+  }
   request.output = output->value;
   request.nodes.all = true;
   request.answer = {request.graph->num_nodes(), output->width};
@@ -151,10 +158,46 @@ void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph
   }
   std::vector<std::shared_ptr<Pass>> passes;
   for (const AnswerUse& use : wanted) {
-    const StatusOr<ModelHandle> model = parts_.models->Find(use.key.model.name, 0);
-    if (model.ok()) passes.push_back(PassFor(use, graph, FindSet(sets, use.key.feature_set), (*model)->model));
+    const AnswerKey& key = use.key;
+    const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, 0);
+    if (!model.ok()) continue;
+    // A new version of the graph has no edge feature sets yet: then requests read its own features, unless they name a
+    // set.
+    const StatusOr<GraphHandle> there = parts_.graphs->Peek(name, 0, "", 0, {key.edge_feature_set, 0});
+    FeatureSetHandle edges;
+    if (there.ok() && there->graph == graph) {
+      if (!there->edges.ok()) continue;
+      edges = *there->edges;
+    } else if (!key.edge_feature_set.empty() && key.edge_feature_set != kDefaultFeatureSet) {
+      continue;
+    }
+    passes.push_back(PassFor(use, graph, FindSet(sets, key.feature_set), (*model)->model, edges));
   }
   Make(passes, spared, stop);
+}
+
+void AnswersAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
+                               const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) {
+  auto set = std::make_shared<FeatureSet>();
+  set->kind = FeatureKind::kEdges;
+  set->name = name;
+  set->edges = edges;
+  // The first `default` takes the place of the graph's own features.
+  const auto is_read_as = [&name](const std::string& set_name) {
+    return set_name == name || (set_name.empty() && name == kDefaultFeatureSet);
+  };
+  const std::vector<AnswerUse> replaced = Replaced(
+      [&](const AnswerKey& key) { return key.graph.name == graph->parts().name && is_read_as(key.edge_feature_set); });
+  std::vector<std::shared_ptr<Pass>> passes;
+  for (const AnswerUse& use : replaced) {
+    const AnswerKey& key = use.key;
+    const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, key.model.version);
+    const StatusOr<GraphHandle> handle =
+        parts_.graphs->Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version);
+    if (!model.ok() || !handle.ok() || handle->graph != graph || (*model)->model->edge_feature_width == 0) continue;
+    passes.push_back(PassFor(use, graph, handle->features->matrix, (*model)->model, set));
+  }
+  Make(passes, replaced, stop);
 }
 
 void AnswersAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
@@ -164,8 +207,10 @@ void AnswersAhead::BeforeModel(const std::string& name, const std::shared_ptr<co
   for (const AnswerUse& use : replaced) {
     const AnswerKey& key = use.key;
     const StatusOr<GraphHandle> handle =
-        parts_.graphs->Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version);
-    if (handle.ok()) passes.push_back(PassFor(use, handle->graph, handle->features->matrix, model));
+        parts_.graphs->Peek(key.graph.name, key.graph.version, key.feature_set, key.feature_set_version,
+                            {key.edge_feature_set, key.edge_feature_set_version});
+    if (!handle.ok() || !handle->edges.ok()) continue;
+    passes.push_back(PassFor(use, handle->graph, handle->features->matrix, model, *handle->edges));
   }
   Make(passes, replaced, stop);
 }
@@ -196,13 +241,15 @@ Status AnswersAhead::Keep(const std::shared_ptr<Pass>& pass, MonotonicTime until
   names.graph.name = request.key.graph.name;
   names.model.name = request.key.model.name;
   names.feature_set = request.feature_set;
+  names.edge_feature_set = request.edge_feature_set;
   names.output = request.key.options.output;
   names.precision = request.key.options.precision;
   names.product_precision = request.key.options.product_precision;
   const std::shared_ptr<const KeptAnswers> answers = KeptAnswersOf(std::move(pass->rows));
   answers->last_hit.store(pass->last_hit, std::memory_order_relaxed);
-  parts_.cache->InsertAhead(std::move(names), {request.graph, request.features, request.model}, answers,
-                            std::move(pass->memory));
+  AnswerVersions versions = {request.graph, request.features, request.model};
+  if (request.edges != nullptr) versions.edges = request.edges;
+  parts_.cache->InsertAhead(std::move(names), std::move(versions), answers, std::move(pass->memory));
   return OkStatus();
 }
 

@@ -63,6 +63,9 @@ class AnswersAhead {
   // `graph` will be published together with `sets`; or these will be, of a graph that serves.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<NamedFeatures>& sets,
                    const StopCheck& stop);
+  // `edges` will be published as the edge feature set `name` of `graph`.
+  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
+                   const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop);
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop);
 
@@ -78,9 +81,10 @@ class AnswersAhead {
   // What is remembered of these sets of the graph; keys have no version numbers.
   std::vector<AnswerUse> Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets);
   // The pass whose answers take the place of `replaced`; null: they have no successors.
+  // `edges`: the edge feature set that it is about to read, if `model` reads any; null: the graph's own features.
   static std::shared_ptr<Pass> PassFor(const AnswerUse& replaced, std::shared_ptr<const PreparedGraph> graph,
                                        std::shared_ptr<const FeatureMatrix> features,
-                                       std::shared_ptr<const Model> model);
+                                       std::shared_ptr<const Model> model, const FeatureSetHandle& edges);
   // Answers of `spared` make no room for those of the passes.
   void Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerUse>& spared,
             const StopCheck& stop);

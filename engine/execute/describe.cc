@@ -21,6 +21,7 @@ ServingGraph ServingOf(const PreparedGraph& graph) {
   serving.pinned = parts.pinned;
   serving.weighted = graph.weighted();
   serving.edge_feature_width = graph.edge_feature_width();
+  serving.edge_order_kept = graph.has_edge_order();
   serving.requested_order = parts.requested_order;
   serving.order = parts.order;
   serving.numerics_revision = parts.numerics_revision;
@@ -53,16 +54,23 @@ GraphResource ResourceOf(const GraphStatus& status) {
 
 FeatureSetResource ResourceOf(const FeatureSet& set) {
   FeatureSetResource resource;
+  resource.kind = set.kind;
   resource.graph = set.graph;
   resource.name = set.name;
   resource.version = set.version;
   resource.create_time = set.create_time;
+  resource.size_bytes = set.size_bytes();
+  resource.source_digest = set.source_digest;
+  if (set.kind == FeatureKind::kEdges) {
+    resource.edge_count = set.edges->rows();
+    resource.feature_count = set.edges->cols();
+    resource.entry_count = set.edges->rows() * set.edges->cols();
+    return resource;
+  }
   resource.node_count = set.matrix->rows();
   resource.feature_count = set.matrix->cols();
   resource.sparse = set.matrix->sparse();
   resource.entry_count = set.matrix->entries();
-  resource.size_bytes = set.matrix->size_bytes();
-  resource.source_digest = set.source_digest;
   return resource;
 }
 
@@ -131,7 +139,7 @@ ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vecto
     const int64_t on_device = graph.graph->device_bytes();  // may grow before size_bytes() is asked
     add(graph.graph->size_bytes(), on_device, &StoredBytes::graphs);
     for (const FeatureSetHandle& set : graph.feature_sets) {
-      add(set->matrix->size_bytes(), set->matrix->device_bytes(), &StoredBytes::features);
+      add(set->size_bytes(), set->device_bytes(), &StoredBytes::features);
     }
   }
   for (const ModelHandle& model : models) add(model->model->size_bytes, 0, &StoredBytes::models);

@@ -55,9 +55,12 @@ StatusOr<ModelHandle> ModelUploads::Put(ModelSource source, const WorkLimits& li
   return OutOfMemory();
 }
 
-StatusOr<InlineGraph> ModelUploads::GraphOf(const ModelReference& reference, const Safetensors& file,
-                                            const Model& model) const {
-  if (reference.graph.empty()) return ReadInlineGraph(file, model, *parts_.inline_graphs, *parts_.clock);
+StatusOr<ModelUploads::ReferenceGraph> ModelUploads::GraphOf(const ModelReference& reference, const Safetensors& file,
+                                                             const Model& model) const {
+  if (reference.graph.empty()) {
+    VICINAL_ASSIGN_OR_RETURN(InlineGraph graph, ReadInlineGraph(file, model, *parts_.inline_graphs, *parts_.clock));
+    return ReferenceGraph{std::move(graph), nullptr};
+  }
   if (model.graph_level) {
     return FailedPrecondition(
         "GRAPH_MODEL",
@@ -67,7 +70,9 @@ StatusOr<InlineGraph> ModelUploads::GraphOf(const ModelReference& reference, con
   const std::string& feature_set = reference.feature_set.empty() ? "default" : reference.feature_set;
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
                            parts_.graphs->Find(reference.graph, reference.graph_version, feature_set, 0));
-  return InlineGraph{handle.graph, handle.features->matrix};
+  if (model.edge_feature_width == 0) return ReferenceGraph{{handle.graph, handle.features->matrix}, nullptr};
+  VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle edges, handle.edges);
+  return ReferenceGraph{{handle.graph, handle.features->matrix}, edges};
 }
 
 StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, const ModelReference& reference,
@@ -80,14 +85,15 @@ StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, 
   if (!parsed.ok()) return WithField(parsed.status(), "reference");
   const Safetensors& file = *parsed;
   VICINAL_ASSIGN_OR_RETURN(const ReferenceAnswers answers, ReadReferenceAnswers(file, *model));
-  VICINAL_ASSIGN_OR_RETURN(const InlineGraph graph, GraphOf(reference, file, *model));
-  VICINAL_RETURN_IF_ERROR(CheckEdges(*model, name, *graph.graph));
+  VICINAL_ASSIGN_OR_RETURN(const ReferenceGraph graph, GraphOf(reference, file, *model));
+  VICINAL_RETURN_IF_ERROR(CheckEdges(*model, name, *graph.graph, graph.edges.get()));
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, ""));
   QueuedRequest request;
   request.key = {{}, {name}, {}, NewPrivateId()};
   request.graph = graph.graph;
   request.model = model;
   request.features = graph.features;
+  if (graph.edges != nullptr) request.edges = graph.edges->edges;
   request.output = output->value;
   request.limits = limits;
   request.nodes.all = !answers.nodes.has_value();
@@ -112,7 +118,7 @@ StatusOr<double> ModelUploads::Check(const std::shared_ptr<const Model>& model, 
 }
 
 StatusOr<double> ModelUploads::CheckLinks(const std::shared_ptr<const Model>& model, const ReferenceLinks& links,
-                                          const InlineGraph& graph, const LinkCheck& how) const {
+                                          const ReferenceGraph& graph, const LinkCheck& how) const {
   WantedLinks wanted;
   wanted.decoder = LinkDecoder::kModel;
   wanted.pairs = links.pairs;
@@ -125,6 +131,7 @@ StatusOr<double> ModelUploads::CheckLinks(const std::shared_ptr<const Model>& mo
   request.graph = graph.graph;
   request.model = model;
   request.features = graph.features;
+  if (graph.edges != nullptr) request.edges = graph.edges->edges;
   VICINAL_ASSIGN_OR_RETURN(const NamedOutput* output, FindOutput(*model, request.key.options.output));
   request.output = output->value;
   request.limits = *how.limits;

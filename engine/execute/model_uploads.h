@@ -49,6 +49,9 @@ class ModelUploads {
   // The largest relative error of `model` against `reference`.
   StatusOr<double> Check(const std::shared_ptr<const Model>& model, const ModelReference& reference,
                          const std::string& name, const WorkLimits& limits) const;
+  struct ReferenceGraph : InlineGraph {
+    FeatureSetHandle edges;  // of a stored graph, in place of its own features of edges; null: those
+  };
   struct LinkCheck {
     const std::string& model;
     double tolerance = 0.0;
@@ -56,9 +59,9 @@ class ModelUploads {
   };
   // The largest relative error of the model's scores of `links`.
   StatusOr<double> CheckLinks(const std::shared_ptr<const Model>& model, const ReferenceLinks& links,
-                              const InlineGraph& graph, const LinkCheck& how) const;
+                              const ReferenceGraph& graph, const LinkCheck& how) const;
   // The graph of `reference` and its features, stored or from `file`.
-  StatusOr<InlineGraph> GraphOf(const ModelReference& reference, const Safetensors& file, const Model& model) const;
+  StatusOr<ReferenceGraph> GraphOf(const ModelReference& reference, const Safetensors& file, const Model& model) const;
 
   const Parts parts_;
 };

@@ -9,17 +9,9 @@ namespace vicinal {
 
 PlanKey PlanKey::Of(const PlanRequest& request) {
   const FeatureShape& features = request.features;
-  return {request.graph.get(),
-          request.model.get(),
-          features.sparse,
-          features.crowded,
-          features.cols,
-          request.output,
-          request.forced,
-          request.precision,
-          request.products,
-          request.tuning_revision,
-          request.quarantine_revision};
+  return {request.graph.get(), request.model.get(),   features.sparse,         features.crowded,
+          features.cols,       request.edge_set_cols, request.output,          request.forced,
+          request.precision,   request.products,      request.tuning_revision, request.quarantine_revision};
 }
 
 size_t PlanKeyHash::operator()(const PlanKey& key) const {
@@ -28,6 +20,7 @@ size_t PlanKeyHash::operator()(const PlanKey& key) const {
   mix(std::hash<const void*>()(key.model));
   mix(static_cast<size_t>(key.output) * 4 + (key.crowded ? 2 : 0) + (key.sparse ? 1 : 0));
   mix(static_cast<size_t>(key.precision) * 4 + static_cast<size_t>(key.products));
+  mix(static_cast<size_t>(key.edge_set_cols));
   mix(static_cast<size_t>(key.tuning_revision));
   mix(static_cast<size_t>(key.quarantine_revision));
   for (const auto& [operation, kernel] : key.forced)

@@ -29,6 +29,7 @@ struct PlanKey {
   bool sparse = false;
   bool crowded = false;
   int64_t cols = 0;
+  int64_t edge_set_cols = 0;
   ValueId output = 0;
   ForcedKernels forced;
   Storage precision = Storage::kFloat32;

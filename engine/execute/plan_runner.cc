@@ -24,6 +24,7 @@ PlanRequest PlanRequestOf(const QueuedRequest& request) {
   plan.graph = request.graph;
   plan.features = request.replaced != nullptr ? FeatureShape::Of(*request.features, request.replaced->entries)
                                               : FeatureShape::Of(*request.features);
+  if (request.edges != nullptr) plan.edge_set_cols = request.edges->cols();
   plan.output = request.output;
   plan.forced = options.kernels;
   plan.precision = options.precision;
@@ -193,8 +194,8 @@ StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedR
   const MutexLock lock(&plan->in_use());
   times.planned = parts_.clock->Now();
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
-  const RunParts run = {&context,     whole.features.get(), room.workspace(), &stop,        parts_.stats,
-                        parts_.clock, whole.replaced.get(), parts_.device,    parts_.budget};
+  const RunParts run = {&context,     whole.features.get(), room.workspace(), &stop,         parts_.stats,
+                        parts_.clock, whole.replaced.get(), parts_.device,    parts_.budget, whole.edges.get()};
   VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(*plan, WantedOf(whole, ids), run));
   times.executed = parts_.clock->Now();
   const auto count = static_cast<int64_t>(requests.size());
@@ -315,7 +316,8 @@ StatusOr<PlanRunner::AllRows> PlanRunner::RunAll(const QueuedRequest& request, P
   const MutexLock lock(&plan.in_use());
   all.numerics_revision = RevisionOf(request, plan);
   if (!is_wanted(all.numerics_revision)) return all;
-  const RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};
+  RunParts run = {&context, request.features.get(), nullptr, &stop, parts_.stats, parts_.clock};
+  run.edges = request.edges.get();
   VICINAL_ASSIGN_OR_RETURN(const ComputedRows computed, RunForNodes(plan, WantedOf(request, nullptr), run));
   all.rows = computed.rows.rows;
   all.width = computed.rows.cols;

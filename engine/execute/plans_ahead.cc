@@ -42,8 +42,10 @@ class PlansAhead::Wanted {
   }
   static bool Fits(const PlanRequest& request, const std::string& model_name) {
     const Model& model = *request.model;
-    return !model.graph_level && model.feature_count == request.features.cols &&
-           CheckEdges(model, model_name, *request.graph).ok();
+    if (model.graph_level || model.feature_count != request.features.cols) return false;
+    if (request.edge_set_cols == 0) return CheckEdges(model, model_name, *request.graph).ok();
+    return request.edge_set_cols == model.edge_feature_width &&
+           CheckEdgeWeights(model, model_name, *request.graph).ok();
   }
   void Add(PlanRequest request, const std::string& model_name) {
     if (all_.size() == kMost || !Fits(request, model_name)) return;
@@ -57,11 +59,12 @@ class PlansAhead::Wanted {
 };
 
 std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
-                                                    const FeatureMatrix& features) const {
+                                                    const FeatureMatrix& features, const EdgeMatrix* edges) const {
   const auto request_for = [&](std::shared_ptr<const Model> model) {
     PlanRequest request;
     request.graph = graph;
     request.features = FeatureShape::Of(features);
+    if (edges != nullptr && model->edge_feature_width > 0) request.edge_set_cols = edges->cols();
     request.model = std::move(model);
     return request;
   };
@@ -77,15 +80,25 @@ std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const 
 
 void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
                              const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const {
-  if (features != nullptr) Make(WantedFor(graph, *features), stop);
+  if (features == nullptr) return;
+  // A graph that does not serve yet has no edge feature sets.
+  const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, "", 0);
+  const bool has_edges = there.ok() && there->graph == graph && there->edges.ok() && *there->edges != nullptr;
+  Make(WantedFor(graph, *features, has_edges ? (*there->edges)->edges.get() : nullptr), stop);
+}
+
+void PlansAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges) const {
+  const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, kDefaultFeatureSet, 0);
+  if (there.ok() && there->graph == graph) Make(WantedFor(graph, *there->features->matrix, &edges));
 }
 
 void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                              const std::shared_ptr<const FeatureMatrix>& features, bool waited_for) {
+                              const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges,
+                              bool waited_for) {
   if (features == nullptr) return;
   const MonotonicTime begin = parts_.clock->Now();
   const Nanoseconds left = waited_for ? Nanoseconds(kWhileWaitedFor) : kAtStart - Nanoseconds(start_nanoseconds_);
-  Make(WantedFor(graph, *features), [&]() -> Status {
+  Make(WantedFor(graph, *features, edges), [&]() -> Status {
     if (parts_.clock->Now() < begin + left) return OkStatus();
     return DeadlineExceeded("PLANS_LATE", "the graph serves before further plans are made");
   });
@@ -99,6 +112,7 @@ void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<cons
     if (used.model_name != name) continue;
     PlanRequest request = used.request;
     request.model = model;
+    if (model->edge_feature_width == 0) request.edge_set_cols = 0;
     wanted.AddLike(used, std::move(request), name);
   }
   for (const std::string& graph : parts_.graphs->ByUse()) {
@@ -108,6 +122,8 @@ void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<cons
     request.graph = handle->graph;
     request.features = FeatureShape::Of(*handle->features->matrix);
     request.model = model;
+    if (model->edge_feature_width > 0 && handle->edges.ok() && *handle->edges != nullptr)
+      request.edge_set_cols = (*handle->edges)->edges->cols();
     wanted.AddPlain(std::move(request), name);
   }
   Make(wanted.all(), stop);

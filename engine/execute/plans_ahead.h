@@ -52,10 +52,13 @@ class PlansAhead {
   // empty: no further plan is begun.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
                    const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop = {}) const;
-  // `graph` was read from disk with `features` (null: none), and will serve. `waited_for`: a request has asked for it;
+  // `edges` will be published as an edge feature set of `graph`.
+  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges) const;
+  // `graph` was read from disk with `features` (null: none) and the edge feature set `edges` (null: none), and will
+  // serve. `waited_for`: a request has asked for it;
   // else it is one of the server's start.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                    const std::shared_ptr<const FeatureMatrix>& features, bool waited_for);
+                    const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges, bool waited_for);
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
                    const StopCheck& stop = {}) const;
@@ -65,7 +68,7 @@ class PlansAhead {
  private:
   class Wanted;
   std::vector<PlanCache::Built> WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
-                                          const FeatureMatrix& features) const;
+                                          const FeatureMatrix& features, const EdgeMatrix* edges) const;
   void Make(const std::vector<PlanCache::Built>& wanted, const StopCheck& stop = {}) const;
   void MakeOne(const PlanCache::Built& wanted) const;
 

@@ -29,7 +29,7 @@ uint64_t NewPrivateId() {
 
 bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b) {
   if (a.brings_features || b.brings_features || a.kept != nullptr || b.kept != nullptr) return false;
-  if (a.key.private_id == 0) return a.key == b.key && a.features == b.features;
+  if (a.key.private_id == 0) return a.key == b.key && a.features == b.features && a.edges == b.edges;
   return BringsBatch(a) && BringsBatch(b) && a.model == b.model && a.key.options == b.key.options &&
          a.graph->weighted() == b.graph->weighted() && a.graph->edge_feature_width() == b.graph->edge_feature_width() &&
          SameForm(*a.features, *b.features);
@@ -43,6 +43,8 @@ ServedBy ServedByOf(const QueuedRequest& request) {
   served_by.model_version = request.key.model.version;
   served_by.feature_set = request.feature_set;
   served_by.feature_set_version = request.feature_set_version;
+  served_by.edge_feature_set = request.edge_feature_set;
+  served_by.edge_feature_set_version = request.edge_feature_set_version;
   served_by.incarnation = std::string(request.incarnation);
   const bool forced = !request.key.options.kernels.empty();
   served_by.numerics_revision = forced ? 0 : request.graph->parts().numerics_revision;

@@ -19,6 +19,7 @@
 #include "engine/device/device.h"
 #include "engine/model/model.h"
 #include "engine/plan/receptive_field/replaced_rows.h"
+#include "engine/prepared/edge_matrix.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -79,6 +80,10 @@ struct QueuedRequest {
   std::shared_ptr<const FeatureMatrix> features;  // stored, or sent with the request
   std::string feature_set;                        // empty: all features were sent with the request
   int64_t feature_set_version = 0;
+  // An edge feature set, with its name and version; null: the graph's own features of edges, or the model reads none.
+  std::shared_ptr<const EdgeMatrix> edges;
+  std::string edge_feature_set;
+  int64_t edge_feature_set_version = 0;
   // Rows that stand for some of `features`; null: none, or `features` has them already. Only on a CPU, where a run over
   // a receptive field reads them in place. Never in a request that shares a run.
   std::shared_ptr<const ReplacedRows> replaced;
@@ -97,7 +102,8 @@ struct QueuedRequest {
 };
 
 // Whether the requests may share a run: they want rows of the same output of the same model, computed in the same way,
-// on the same graph and stored features, or on batches of graphs of their own whose features have the same form.
+// on the same graph and stored features of nodes and edges, or on batches of graphs of their own whose features have
+// the same form.
 bool MayShareRun(const QueuedRequest& a, const QueuedRequest& b);
 
 // What serves `request`. The numerics revision is the graph's: a plan may refine it (Plan::reduction_order). 0 where

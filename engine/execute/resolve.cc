@@ -46,15 +46,24 @@ Status CheckIdsDigest(const std::string& required, const PreparedGraph& graph) {
 
 }  // namespace
 
-Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph) {
-  VICINAL_RETURN_IF_ERROR(
-      CheckEdgeFeatureWidth(graph.edge_feature_width(), graph.num_edges(), model.edge_feature_width));
+Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph) {
   if (!model.uses_edge_weight || graph.weighted() || graph.num_edges() == 0) return OkStatus();
   return FailedPrecondition(
       "EDGE_WEIGHT_MISSING",
       absl::StrCat("model '", name,
                    "' reads edge weights, but the graph was sent without; send it with edge_weight, "
                    "or leave edge_weight out of the model's layers"));
+}
+
+Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph, const FeatureSet* edges) {
+  const int64_t edge_count = graph.num_edges(), read = model.edge_feature_width;
+  if (edges == nullptr) {
+    VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(graph.edge_feature_width(), edge_count, read));
+  } else if (const int64_t cols = edges->edges->cols(); cols != read) {
+    const std::string what = absl::StrCat(TypeName(FeatureKind::kEdges), " '", edges->name, "'");
+    VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(cols, edge_count, read, what));
+  }
+  return CheckEdgeWeights(model, name, graph);
 }
 
 StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& name) {
@@ -129,7 +138,8 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
   const std::string set = request.feature_set.empty() ? std::string("default") : request.feature_set;
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
                            graphs_.Find(request.graph, request.graph_version, all_features_sent ? "" : set,
-                                        all_features_sent ? 0 : request.feature_set_version));
+                                        all_features_sent ? 0 : request.feature_set_version,
+                                        {request.edge_feature_set, request.edge_feature_set_version}));
   VICINAL_RETURN_IF_ERROR(CheckIdsDigest(request.ids_digest, *handle.graph));
   VICINAL_ASSIGN_OR_RETURN(const ModelHandle stored, models_.Find(request.model, request.model_version));
   const Model& model = *stored->model;
@@ -149,7 +159,11 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
     VICINAL_ASSIGN_OR_RETURN(output, FindOutput(model, request.options.output));
   }
   VICINAL_RETURN_IF_ERROR(CheckSelection(request.nodes, handle.graph->num_nodes()));
-  VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *handle.graph));
+  // A set that is named must be there, also where the model reads none.
+  const bool names_edges = !request.edge_feature_set.empty() || request.edge_feature_set_version != 0;
+  if (names_edges || model.edge_feature_width > 0) VICINAL_RETURN_IF_ERROR(handle.edges.status());
+  const FeatureSetHandle edges = model.edge_feature_width > 0 ? *handle.edges : nullptr;
+  VICINAL_RETURN_IF_ERROR(CheckEdges(model, request.model, *handle.graph, edges.get()));
   request.options.output = output->name;  // requests with and without the name have equal keys
   resolved.answer.rows = request.nodes.all ? handle.graph->num_nodes() : static_cast<int64_t>(request.nodes.ids.size());
   resolved.answer.width = output->width;
@@ -164,6 +178,11 @@ StatusOr<QueuedRequest> RequestResolver::Resolve(InferenceRequest request, const
   if (!all_features_sent) {
     resolved.feature_set = handle.features->name;
     resolved.feature_set_version = handle.features->version;
+  }
+  if (edges != nullptr) {
+    resolved.edges = edges->edges;
+    resolved.edge_feature_set = edges->name;
+    resolved.edge_feature_set_version = edges->version;
   }
   resolved.output = output->value;
   resolved.nodes = std::move(request.nodes);

@@ -20,9 +20,13 @@ namespace vicinal {
 // The output of that name; empty means "logits". INVALID_ARGUMENT (OUTPUT_UNKNOWN) lists the model's outputs.
 StatusOr<const NamedOutput*> FindOutput(const Model& model, const std::string& name);
 
-// FAILED_PRECONDITION when layers read of edges what the graph has not: EDGE_WEIGHT_MISSING (it would answer, and be
-// wrong), EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. `name`: of the model.
-Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph);
+// FAILED_PRECONDITION (EDGE_WEIGHT_MISSING) when layers read weights that the graph has not: it would answer, and be
+// wrong. `name`: of the model.
+Status CheckEdgeWeights(const Model& model, const std::string& name, const PreparedGraph& graph);
+
+// The same, and EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. `edges`: a set in place of the graph's own features; null: those.
+Status CheckEdges(const Model& model, const std::string& name, const PreparedGraph& graph,
+                  const FeatureSet* edges = nullptr);
 
 // Thread-safe. What it looks at must outlive it.
 class RequestResolver {

@@ -57,8 +57,9 @@ StatusOr<bool> FindField(const Plan& plan, const WantedRows& wanted, const RunPa
 StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const RunParts& parts) {
   VICINAL_ASSIGN_OR_RETURN(const bool found, FindField(plan, wanted, parts));
   if (found) {
-    const StatusOr<ConstMatrixView> rows = plan.RunReceptiveField(
-        *parts.context, *parts.features, parts.replaced, parts.workspace, *parts.stop, *parts.stats, *parts.clock);
+    const StatusOr<ConstMatrixView> rows =
+        plan.RunReceptiveField(*parts.context, {*parts.features, parts.edges}, parts.replaced, parts.workspace,
+                               *parts.stop, *parts.stats, *parts.clock);
     if (rows.ok()) {
       const double full = plan.field().full_cost;
       const ReceptiveFieldFinder& field = parts.workspace->finder;
@@ -72,7 +73,8 @@ StatusOr<ComputedRows> RunForNodes(Plan& plan, const WantedRows& wanted, const R
     VICINAL_ASSIGN_OR_RETURN(computed.features, Whole(*parts.features, *parts.replaced, *parts.device, parts.budget));
     features = computed.features.get();
   }
-  VICINAL_ASSIGN_OR_RETURN(computed.rows, plan.Run(*parts.context, *features, *parts.stop, *parts.stats, *parts.clock));
+  VICINAL_ASSIGN_OR_RETURN(computed.rows,
+                           plan.Run(*parts.context, {*features, parts.edges}, *parts.stop, *parts.stats, *parts.clock));
   computed.computed_nodes = features->rows();
   return computed;
 }

@@ -35,6 +35,7 @@ struct RunParts {
   // For the matrix that a run over the full graph then needs.
   Device* device = nullptr;
   MemoryBudget* budget = nullptr;
+  const EdgeMatrix* edges = nullptr;  // an edge feature set; null: none
 };
 
 struct ComputedRows {

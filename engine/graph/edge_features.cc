@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
@@ -64,18 +65,20 @@ StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edg
   return width;
 }
 
-Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width) {
+Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width, std::string_view what) {
   if (model_width == 0 || width == model_width || num_edges == 0) return OkStatus();
   if (width == 0) {
     return FailedPrecondition("EDGE_ATTR_MISSING",
                               absl::StrCat("the model reads ", model_width,
                                            " features of each edge, but the graph was sent without; send it with "
                                            "edge_attr [E, ",
-                                           model_width, "], or use a model without edge_dim"));
+                                           model_width,
+                                           "], upload an edge feature set to it, or use a model without "
+                                           "edge_dim"));
   }
   return FailedPrecondition(
       "EDGE_ATTR_WIDTH",
-      absl::StrCat("the model reads ", model_width, " features of each edge, but the graph's edge_attr has ", width,
+      absl::StrCat("the model reads ", model_width, " features of each edge, but ", std::string(what), " has ", width,
                    " columns; send the columns that the model was trained with"));
 }
 

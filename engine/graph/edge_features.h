@@ -5,6 +5,7 @@
 #define VICINAL_ENGINE_GRAPH_EDGE_FEATURES_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -19,8 +20,10 @@ namespace vicinal {
 StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edges, ThreadPool* pool = nullptr);
 
 // FAILED_PRECONDITION unless a graph whose edges have `width` features (0: none) serves a model that reads
-// `model_width` of them (0: none): EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. A graph without edges serves any.
-Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width);
+// `model_width` of them (0: none): EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH. A graph without edges serves any. `what` has
+// these features, for people.
+Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width,
+                             std::string_view what = "the graph's edge_attr");
 
 // Row k of the result is row sent[k] of `edge_attr`, widened to float32, which CheckEdgeFeatures has passed [E, A].
 // `sent`: as BuildCsrByTarget gives it. `pool` null: the calling thread alone.

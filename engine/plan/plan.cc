@@ -40,35 +40,36 @@ class PlanImpl final : public Plan {
         subset_(&built_, registry),
         recorded_(&built_.launches) {}
 
-  StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
+  StatusOr<ConstMatrixView> Run(DeviceContext& context, const RunInputs& inputs, const StopCheck& stop,
                                 StatsSink& stats, const Clock& clock) override {
-    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+    VICINAL_RETURN_IF_ERROR(CheckInputs(inputs));
     if (subset_.bound()) subset_.Unbind();
-    SetFeatures(features);
+    SetInputs(inputs);
     if (context.launches_only() && !watch_full_ && built_.tiles.empty()) {
-      VICINAL_RETURN_IF_ERROR(Known(recorded_.Run(context, features, stop, stats)));
+      VICINAL_RETURN_IF_ERROR(Known(recorded_.Run(context, inputs, stop, stats)));
     } else {
       VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::full, &watch_full_));
     }
     return built_.result;
   }
 
-  Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) override {
-    if (!context.launches_only()) return Plan::RunQueued(context, features, count);
-    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+  Status RunQueued(DeviceContext& context, const RunInputs& inputs, int count) override {
+    if (!context.launches_only()) return Plan::RunQueued(context, inputs, count);
+    VICINAL_RETURN_IF_ERROR(CheckInputs(inputs));
     if (subset_.bound()) subset_.Unbind();
-    SetFeatures(features);
-    return recorded_.RunQueued(context, features, count);
+    SetInputs(inputs);
+    return recorded_.RunQueued(context, inputs, count);
   }
 
   const ReceptiveFieldShape& field() const override { return built_.field.shape; }
 
-  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
+  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const RunInputs& inputs,
                                               const ReplacedRows* replaced, ReceptiveFieldWorkspace* work,
                                               const StopCheck& stop, StatsSink& stats, const Clock& clock) override {
-    VICINAL_RETURN_IF_ERROR(CheckFeatures(features));
+    VICINAL_RETURN_IF_ERROR(CheckInputs(inputs));
     const MonotonicTime begin = clock.Now();
-    VICINAL_RETURN_IF_ERROR(subset_.Bind(context, features, replaced, work));
+    VICINAL_RETURN_IF_ERROR(subset_.Bind(context, inputs.features, replaced, work));
+    SetEdges(inputs.edges);  // found by the nodes of the field's rows
     stats.PhaseSeconds("field_features", SecondsBetween(begin, clock.Now()));
     VICINAL_RETURN_IF_ERROR(RunLaunches(context, stop, stats, clock, &internal::Launch::in_fields, &watch_fields_));
     ConstMatrixView result = built_.result;
@@ -203,14 +204,38 @@ class PlanImpl final : public Plan {
     return run;
   }
 
-  Status CheckFeatures(const FeatureMatrix& features) const {
+  Status CheckInputs(const RunInputs& inputs) const {
+    const FeatureMatrix& features = inputs.features;
     const FeatureShape& shape = built_.request.features;
     if (features.sparse() != shape.sparse || features.cols() != shape.cols ||
         features.rows() != built_.request.graph->num_nodes()) {
       return Internal(absl::StrCat("a plan for features [", built_.request.graph->num_nodes(), ", ", shape.cols,
                                    "] received [", features.rows(), ", ", features.cols(), "]"));
     }
+    if (built_.edges.empty()) return OkStatus();
+    const PreparedGraph& graph = *built_.request.graph;
+    const int64_t width = built_.request.edge_set_cols;
+    const EdgeMatrix* const edges = inputs.edges;
+    if (edges == nullptr || edges->rows() != graph.num_edges() || edges->nodes() != graph.num_nodes() ||
+        edges->cols() != width) {
+      return Internal(
+          absl::StrCat("a plan for features of edges [", graph.num_edges(), ", ", width, "] received ",
+                       edges == nullptr ? "none" : absl::StrCat("[", edges->rows(), ", ", edges->cols(), "]")));
+    }
     return OkStatus();
+  }
+
+  void SetInputs(const RunInputs& inputs) {
+    SetFeatures(inputs.features);
+    SetEdges(inputs.edges);
+  }
+
+  // REQUIRES: CheckInputs.
+  void SetEdges(const EdgeMatrix* edges) {
+    for (const internal::EdgeSlot& slot : built_.edges) {
+      slot.view->values = edges->values();
+      if (slot.means) slot.view->loop_values = edges->means();
+    }
   }
 
   void SetFeatures(const FeatureMatrix& features) {
@@ -241,10 +266,10 @@ FeatureShape FeatureShape::Of(const FeatureMatrix& features, int64_t entries) {
   return {true, features.cols(), entries, entries * kCrowdedOneIn >= features.rows() * features.cols()};
 }
 
-Status Plan::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {
+Status Plan::RunQueued(DeviceContext& context, const RunInputs& inputs, int count) {
   const StopCheck no_stop = [] { return OkStatus(); };
   for (int run = 0; run < count; ++run) {
-    VICINAL_RETURN_IF_ERROR(Run(context, features, no_stop, StatsSink::Null(), Clock::Real()).status());
+    VICINAL_RETURN_IF_ERROR(Run(context, inputs, no_stop, StatsSink::Null(), Clock::Real()).status());
   }
   return OkStatus();
 }

@@ -24,6 +24,7 @@
 #include "engine/model/model.h"
 #include "engine/plan/receptive_field/receptive_field.h"
 #include "engine/plan/receptive_field/replaced_rows.h"
+#include "engine/prepared/edge_matrix.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -49,6 +50,8 @@ struct PlanRequest {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const PreparedGraph> graph;
   FeatureShape features;
+  // Columns of the edge feature sets that come with runs; 0: the graph's own features of edges are read, if any.
+  int64_t edge_set_cols = 0;
   ValueId output = 0;
   ForcedKernels forced;
   Storage precision = Storage::kFloat32;  // of rows that are gathered along edges
@@ -60,6 +63,16 @@ struct PlanRequest {
   // Quarantined configurations are not chosen, and first runs are told to it. It outlives the plan. Null: neither.
   FirstRuns* first_runs = nullptr;
   int num_threads = 1;  // maximum over all contexts that run the plan; kernels may need scratch per thread
+};
+
+// What a run reads.
+struct RunInputs {
+  // NOLINTNEXTLINE(google-explicit-constructor): most plans read nothing else.
+  RunInputs(const FeatureMatrix& of_nodes, const EdgeMatrix* of_edges = nullptr)
+      : features(of_nodes), edges(of_edges) {}
+
+  const FeatureMatrix& features;
+  const EdgeMatrix* edges;  // of a plan with edge_set_cols; else not read
 };
 
 // Called before each phase of building, with the bytes that the phase needs: rewriting the model (an upper bound),
@@ -87,21 +100,21 @@ class Plan {
   // Runs all steps. The result [rows, width] is in the plan's scratch, in execution order, and valid until the next
   // run. One caller at a time, who holds in_use(). Allocates nothing after the first run. Reports each step's time to
   // `stats` under its operation's name; on a GPU, only of timed runs.
-  virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
+  virtual StatusOr<ConstMatrixView> Run(DeviceContext& context, const RunInputs& inputs, const StopCheck& stop,
                                         StatsSink& stats, const Clock& clock) = 0;
 
   // Runs `count` times. In a context that only launches, queues all runs and waits once, at the end: for measurements
   // without the wait.
-  virtual Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
+  virtual Status RunQueued(DeviceContext& context, const RunInputs& inputs, int count);
 
   // The cost of a run over a receptive field, or why the plan supports none. Immutable.
   virtual const ReceptiveFieldShape& field() const = 0;
   // Like Run, over the receptive field that `work->finder` found last with field(). Row i of the result is node i of
   // the field, for the requested nodes, with the same bits as in Run's result. `replaced` (null: none) stand for rows
-  // of `features`; REQUIRES: null on a device with memory of its own. Allocates nothing once `work` is large
+  // of the features of nodes; REQUIRES: null on a device with memory of its own. Allocates nothing once `work` is large
   // enough; errors include those of its account. Reports the gathering of features (on a GPU, sending) as phase
   // "field_features"; on a GPU no steps.
-  virtual StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const FeatureMatrix& features,
+  virtual StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext& context, const RunInputs& inputs,
                                                       const ReplacedRows* replaced, ReceptiveFieldWorkspace* work,
                                                       const StopCheck& stop, StatsSink& stats, const Clock& clock) = 0;
 

@@ -91,11 +91,8 @@ int64_t CsrBytes(int64_t nodes, int64_t edges, int64_t weight_bytes) {
          weight_bytes;
 }
 
-// Of the edge that each entry of a CSR is, while edges have features to be put in its order.
-template <class Tensor>
-int64_t OriginBytes(const std::optional<Tensor>& edge_attr, int64_t edges) {
-  return edge_attr ? edges * static_cast<int64_t>(sizeof(EdgeId)) : 0;
-}
+// Of the edge that each entry of a CSR is, where edges have features to be put in its order.
+int64_t OriginBytes(bool wanted, int64_t edges) { return wanted ? edges * static_cast<int64_t>(sizeof(EdgeId)) : 0; }
 
 }  // namespace
 
@@ -119,6 +116,7 @@ GraphSizes SizesOf(const GraphSource& source) {
           {source.edge_index.dtype, static_cast<int64_t>(source.edge_index.bytes.size())},
           SizeOfTensor(source.edge_weight),
           SizeOfTensor(source.edge_attr),
+          source.keep_edge_order,
           {SizeOfTensor(source.x), SizeOfTensor(source.x_indptr), SizeOfTensor(source.x_indices),
            SizeOfTensor(source.x_values)},
           source.order};
@@ -138,6 +136,13 @@ int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind devic
   return std::max<int64_t>(TensorBytes(sizes) - reserved_bytes, 0) + PublishedBytes(sizes, device);
 }
 
+int64_t EdgeFeaturePreparationBytesBound(const EdgeFeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes) {
+  // Means are on the host before they are sent.
+  const int64_t means = device == DeviceKind::kCpu ? 1 : 2;
+  return std::max<int64_t>(sizes.edge_attr.bytes - reserved_bytes, 0) +
+         EdgeMatrix::BytesOn(means * sizes.node_count, sizes.edge_count, sizes.cols, device);
+}
+
 int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
   const auto ends = static_cast<int64_t>(batch.edge_index.bytes.size());
   const int64_t edges = ends / (2 * SizeOf(batch.edge_index.dtype));
@@ -148,8 +153,9 @@ int64_t BatchBytesBound(const BatchTensors& batch, int64_t nodes) {
   const int64_t csr = CsrBytes(nodes, edges, weight_bytes);
   // The graph of each node; or the CSR by source, that by target and a cursor per node.
   const int64_t check = nodes * static_cast<int64_t>(sizeof(NodeId));
-  const int64_t build = 2 * (csr + OriginBytes(batch.edge_attr, edges)) + nodes * static_cast<int64_t>(sizeof(EdgeId));
-  const int64_t order = csr + OriginBytes(batch.edge_attr, edges) + attr_bytes;
+  const int64_t build =
+      2 * (csr + OriginBytes(batch.edge_attr.has_value(), edges)) + nodes * static_cast<int64_t>(sizeof(EdgeId));
+  const int64_t order = csr + OriginBytes(batch.edge_attr.has_value(), edges) + attr_bytes;
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   return ptr + edge_list + std::max({check, build, order, csr + attr_bytes + permutation});
 }
@@ -166,7 +172,7 @@ int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOr
   // Until they are published, dense features and those of edges stay in their tensors.
   const int64_t waiting = sizes.features.dense ? feature_tensors : features + attr;
   const int64_t edge_list = 2 * edges * static_cast<int64_t>(sizeof(NodeId)) + weight_bytes;
-  const int64_t origins = OriginBytes(sizes.edge_attr, edges);
+  const int64_t origins = OriginBytes(sizes.edge_attr || sizes.keep_edge_order, edges);
   const int64_t csr = CsrBytes(nodes, edges, weight_bytes), carrying = csr + origins;
   const int64_t permutation = 2 * nodes * static_cast<int64_t>(sizeof(NodeId));
   // Cursors of the scatters, or the scratch of an order: at most three words of 8 bytes per node.
@@ -180,9 +186,9 @@ int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOr
   const int64_t renumber = waiting + 3 * carrying + 2 * permutation + scratch;
   const int64_t kept_attr = HostBytes(sizes.edge_attr, kFloat);  // as float32
   const int64_t order_attr = waiting + carrying + permutation + kept_attr;
-  const int64_t publish = csr + permutation + kept_attr + (sizes.features.dense ? feature_tensors - attr : 0) +
+  const int64_t publish = carrying + permutation + kept_attr + (sizes.features.dense ? feature_tensors - attr : 0) +
                           PublishedBytes(sizes.features, device);
-  const int64_t serve = csr + permutation + kept_attr + features + 2 * AdjacencyBytesBound(nodes, edges);
+  const int64_t serve = carrying + permutation + kept_attr + features + 2 * AdjacencyBytesBound(nodes, edges);
   return std::max({assemble, validate, build, choose, renumber, order_attr, publish, serve});
 }
 

@@ -78,6 +78,12 @@ Status GraphUploads::CheckFeaturesFit(const FeatureSizes& sizes, bool replace) c
   return IsRefusedForGood(status) ? status : OkStatus();
 }
 
+Status GraphUploads::CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const {
+  const int64_t bytes = EdgeFeaturePreparationBytesBound(sizes, parts_.device->kind(), 0);
+  const Status status = parts_.budget->Check(bytes, "preparing the edge feature set", {.replace = replace});
+  return IsRefusedForGood(status) ? status : OkStatus();
+}
+
 StatusOr<GraphStatus> GraphUploads::PutGraph(GraphSource source, Reservation memory) {
   const int64_t edges = source.edge_index.shape.size() == 2 ? source.edge_index.shape[1] : 0;
   const std::string name = source.name;
@@ -173,6 +179,33 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
   parts_.before_publish(handle.graph, name, matrix, {});
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
                                     std::make_shared<Reservation>(std::move(memory)), tensors.source_digest);
+} catch (const std::bad_alloc&) {
+  return OutOfMemory();
+}
+
+StatusOr<FeatureSetHandle> GraphUploads::PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                                         const EdgeFeatureTensors& tensors, bool replace,
+                                                         int64_t if_version, int64_t reserved_bytes) try {
+  VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
+  const std::string what = absl::StrCat(TypeName(FeatureKind::kEdges), " '", name, "'");
+  const TensorView& edge_attr = tensors.edge_attr;
+  EdgeFeatureSizes sizes;
+  sizes.edge_attr = {edge_attr.dtype, static_cast<int64_t>(edge_attr.bytes.size())};
+  sizes.node_count = handle.graph->num_nodes();
+  sizes.edge_count = handle.graph->num_edges();
+  sizes.cols = edge_attr.shape.size() == 2 ? edge_attr.shape[1] : 0;  // else PrepareEdgeFeatures refuses it
+  VICINAL_ASSIGN_OR_RETURN(
+      Reservation memory,
+      parts_.budget->Reserve(Account::kPreparing,
+                             EdgeFeaturePreparationBytesBound(sizes, parts_.device->kind(), reserved_bytes), what,
+                             {.replace = replace, .own_bytes = reserved_bytes}));
+  VICINAL_ASSIGN_OR_RETURN(auto edges, PrepareEdgeFeatures(tensors, *handle.graph, *parts_.device));
+  VICINAL_RETURN_IF_ERROR(Cover(edges->size_bytes(), what, &memory));
+  memory.Shrink(edges->size_bytes());
+  parts_.before_edges(handle.graph, name, edges);
+  return parts_.graphs->PutEdgeFeatures(graph, name, handle.graph->parts().version, std::move(edges), replace,
+                                        if_version, std::make_shared<Reservation>(std::move(memory)),
+                                        tensors.source_digest);
 } catch (const std::bad_alloc&) {
   return OutOfMemory();
 }

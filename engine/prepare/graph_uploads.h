@@ -45,20 +45,29 @@ class GraphUploads {
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                        const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop)>
         before_publish;
+    // The same of a new edge feature set of a graph that serves.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
+                       const std::shared_ptr<const EdgeMatrix>& edges)>
+        before_edges;
     std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
     int64_t max_waiting = 0;                                   // graphs that may wait for preparation
   };
   explicit GraphUploads(Parts parts);
 
-  // As Engine::CheckGraphFits and Engine::CheckFeaturesFit.
+  // As those of Engine.
   Status CheckGraphFits(const GraphSizes& sizes, bool replace) const;
   Status CheckFeaturesFit(const FeatureSizes& sizes, bool replace) const;
+  Status CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const;
   // As Engine::PutGraph. `auto` leaves out orders for which the budget has no room.
   StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory);
   // As Engine::PutFeatures.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
                                          const FeatureTensors& tensors, bool replace, int64_t if_version,
                                          const GivenTensors& given);
+  // As Engine::PutEdgeFeatures.
+  StatusOr<FeatureSetHandle> PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                             const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
+                                             int64_t reserved_bytes);
 
  private:
   void Prepare(GraphSource source, AutoOrders among, Reservation memory, int64_t version, bool stopping);

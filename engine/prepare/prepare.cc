@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/api/edge_order.h"
 #include "engine/graph/edge_features.h"
 #include "engine/graph/parallel_csr.h"
 #include "engine/graph/validate.h"
@@ -100,12 +101,15 @@ std::string PaysOff(const ChosenOrder& order, double seconds) {
       seconds, sums, std::ceil(sums / 2.0));
 }
 
-// The features of edges in execution order, out of their tensor. By value: both are freed as soon as that is done.
-void OrderFeaturesOfEdges(std::optional<HostTensor> edge_attr, const std::vector<EdgeId>& sent, ThreadPool* pool,
+// The features of edges in execution order, out of their tensor, and that order. By value: the tensor is freed as soon
+// as that is done.
+void OrderFeaturesOfEdges(std::optional<HostTensor> edge_attr, std::vector<EdgeId> sent, ThreadPool* pool,
                           PreparedGraph::Parts* parts) {
-  if (!edge_attr) return;
-  parts->edge_feature_width = edge_attr->shape[1];
-  parts->edge_attr = OrderEdgeFeatures(edge_attr->view(), sent, pool);
+  if (edge_attr) {
+    parts->edge_feature_width = edge_attr->shape[1];
+    parts->edge_attr = OrderEdgeFeatures(edge_attr->view(), sent, pool);
+  }
+  parts->edge_order = std::move(sent);
 }
 
 // Communities with their nodes in execution order.
@@ -187,7 +191,7 @@ StatusOr<PreparedUpload> PrepareGraph(GraphSource source, int64_t version, const
                            stages.Run("assemble", [&] { return Assemble(&source, context.choose.pool); }));
   VICINAL_ASSIGN_OR_RETURN(auto features, stages.Run("validate", [&] { return Validate(&source); }));
   std::vector<EdgeId> edges_sent;  // the edge of each entry of `csr`
-  std::vector<EdgeId>* const sent = source.edge_attr ? &edges_sent : nullptr;
+  std::vector<EdgeId>* const sent = source.edge_attr || source.keep_edge_order ? &edges_sent : nullptr;
   VICINAL_ASSIGN_OR_RETURN(Csr csr,
                            stages.Run("csr", [&] { return MakeCsr(std::move(edges), context.choose.pool, sent); }));
   VICINAL_ASSIGN_OR_RETURN(ChosenOrder order,
@@ -223,6 +227,15 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTens
                                                                const PreparedGraph& graph, Device& device) {
   VICINAL_ASSIGN_OR_RETURN(Features features, Check(tensors, graph.num_nodes()));
   return UploadFeatures(std::move(features), graph.parts().permutation, device);
+}
+
+StatusOr<std::shared_ptr<const EdgeMatrix>> PrepareEdgeFeatures(const EdgeFeatureTensors& tensors,
+                                                                const PreparedGraph& graph, Device& device) {
+  if (!graph.has_edge_order()) return EdgeOrderMissing(graph.parts().name);
+  VICINAL_ASSIGN_OR_RETURN(const int64_t cols, CheckEdgeFeatures(tensors.edge_attr, graph.num_edges()));
+  auto ordered =
+      std::make_shared<const std::vector<float>>(OrderEdgeFeatures(tensors.edge_attr, graph.parts().edge_order));
+  return EdgeMatrix::Make(graph.parts().csr, std::move(ordered), cols, device);
 }
 
 StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors& tensors, const PreparedGraph& graph,

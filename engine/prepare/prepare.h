@@ -14,6 +14,7 @@
 #include "engine/base/stats.h"
 #include "engine/base/tensor.h"
 #include "engine/prepare/choose_order.h"
+#include "engine/prepared/edge_matrix.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -49,6 +50,11 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTens
 StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors& tensors, const PreparedGraph& graph,
                                                             Device& device);
 
+// Features of a prepared graph's edges: validates them and puts them in execution order onto the device.
+// FAILED_PRECONDITION (EDGE_ORDER_MISSING): the graph has not kept the order of its edges.
+StatusOr<std::shared_ptr<const EdgeMatrix>> PrepareEdgeFeatures(const EdgeFeatureTensors& tensors,
+                                                                const PreparedGraph& graph, Device& device);
+
 // A batch of small graphs as sent; views. `ptr` int64 [G + 1]: the first node of each graph, then the number of nodes.
 struct BatchTensors {
   TensorView ptr, edge_index;
@@ -79,6 +85,9 @@ int64_t TakenFeaturesBytesBound(const FeatureSizes& sizes);
 
 // Upper bound of the host bytes of PrepareFeatures, with as much of the tensors as exceeds `reserved_bytes`.
 int64_t FeaturePreparationBytesBound(const FeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes);
+
+// Upper bound of the host bytes of PrepareEdgeFeatures, with as much of the tensor as exceeds `reserved_bytes`.
+int64_t EdgeFeaturePreparationBytesBound(const EdgeFeatureSizes& sizes, DeviceKind device, int64_t reserved_bytes);
 
 // Upper bound of the host bytes for preparing and keeping such a graph with its features; for memory reservations.
 int64_t PreparationBytesBound(const GraphSizes& sizes, DeviceKind device, AutoOrders among = AutoOrders::kAll);

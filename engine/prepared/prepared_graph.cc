@@ -495,7 +495,7 @@ Status PreparedGraph::ReturnToDevice() const {
 
 int64_t PreparedGraph::own_bytes() const {
   return parts_.csr.size_bytes() + parts_.permutation.size_bytes() +
-         static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float)) +
+         static_cast<int64_t>(parts_.edge_attr.size() * sizeof(float) + parts_.edge_order.size() * sizeof(EdgeId)) +
          static_cast<int64_t>((parts_.segments.size() + parts_.blocks.size()) * sizeof(int64_t));
 }
 

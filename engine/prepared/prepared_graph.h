@@ -142,6 +142,9 @@ class PreparedGraph {
     Csr csr;                         // by target, execution order
     int64_t edge_feature_width = 0;  // A; 0: edges have no features
     std::vector<float> edge_attr;    // [E, A], in the order of csr
+    // The edge of the upload that each entry of csr is [E], with which edge feature sets are put in its order; empty:
+    // it was not kept.
+    std::vector<EdgeId> edge_order;
     Permutation permutation;
     GraphProfile profile;
     std::vector<StageTime> stages;
@@ -159,6 +162,8 @@ class PreparedGraph {
   int64_t num_edges() const { return parts_.csr.nnz(); }
   bool weighted() const { return !parts_.csr.value.empty(); }
   int64_t edge_feature_width() const { return parts_.edge_feature_width; }
+  // Whether it can have edge feature sets.
+  bool has_edge_order() const { return !parts_.edge_order.empty() || num_edges() == 0; }
 
   // The adjacency of that spec on the device; derived once, then kept until LeaveDevice. Equivalent specs share one.
   // Errors of BuildAdjacency, which name nodes by the client's ids, and of the device.
@@ -217,7 +222,7 @@ class PreparedGraph {
   // of the device.
   Status ReturnToDevice() const;
 
-  // Current bytes: CSR, permutation, features of edges, and everything derived.
+  // Current bytes: CSR, permutation, features of edges and their order, and everything derived.
   int64_t size_bytes() const;
   // The part of size_bytes() that a device with memory of its own has there: what was derived.
   int64_t device_bytes() const;

@@ -165,7 +165,7 @@ void MarkReplaced(std::vector<VersionInfo>* versions) {
   }
   const auto is_replaced = [&](const VersionId& id) { return id.version < latest.at(name_of(id)); };
   for (VersionInfo& info : *versions) {
-    info.replaced = is_replaced(info.id) || (info.id.store == Store::kFeatures && is_replaced(GraphOf(info.id)));
+    info.replaced = is_replaced(info.id) || (BelongsToGraph(info.id.store) && is_replaced(GraphOf(info.id)));
   }
 }
 

@@ -20,6 +20,9 @@ bool EndsWith(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+// Of the feature sets of the graph version in `graph`.
+std::string PathIn(const std::string& graph, Store store) { return graph + "/" + std::string(ToString(store)); }
+
 // Whether this product writes files of that name.
 bool IsOurs(const std::string& name) {
   if (name == kManifestName || IsDataFileName(name)) return true;
@@ -83,9 +86,11 @@ Status StateDirectory::VisitAll(const VersionVisitor& visit, std::vector<ListedP
   VICINAL_RETURN_IF_ERROR(VisitVersions({Store::kModels, "", 0, "", 0}, "models", visit, problems));
   const VersionVisitor graphs = [&](const VersionId& id, const std::string& path) {
     visit(id, path);
-    const VersionId owner{Store::kFeatures, "", 0, id.name, id.version};
-    Status status = VisitVersions(owner, path + "/features", visit, problems);
-    if (!status.ok() && problems != nullptr) problems->push_back({path + "/features", std::nullopt, std::move(status)});
+    for (const Store store : kStoresOfGraphs) {
+      const std::string directory = PathIn(path, store);
+      Status status = VisitVersions({store, "", 0, id.name, id.version}, directory, visit, problems);
+      if (!status.ok() && problems != nullptr) problems->push_back({directory, std::nullopt, std::move(status)});
+    }
   };
   return VisitVersions({Store::kGraphs, "", 0, "", 0}, "graphs", graphs, problems);
 }
@@ -116,7 +121,7 @@ StatusOr<Listing> StateDirectory::List() const {
   std::set<VersionId> graphs;
   const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
     // Feature sets come after their graph version, and mean nothing without it.
-    if (id.store == Store::kFeatures && !graphs.contains(GraphOf(id))) return;
+    if (BelongsToGraph(id.store) && !graphs.contains(GraphOf(id))) return;
     auto manifest = ReadManifest(id, path);
     if (manifest.ok()) {
       if (id.store == Store::kGraphs) graphs.insert(id);
@@ -148,9 +153,11 @@ StatusOr<Listing> StateDirectory::ListGraph(const VersionId& graph) const {
     if (status.code() == StatusCode::kNotFound) return NotFound("graph version", Describe(graph), "it is not on disk");
     return listing;
   }
-  const VersionId owner{Store::kFeatures, "", 0, graph.name, graph.version};
   const VersionVisitor visit = [&](const VersionId& id, const std::string& at) { add(id, at).IgnoreError(); };
-  VICINAL_RETURN_IF_ERROR(VisitVersions(owner, path + "/features", visit, &listing.problems));
+  for (const Store store : kStoresOfGraphs) {
+    VICINAL_RETURN_IF_ERROR(
+        VisitVersions({store, "", 0, graph.name, graph.version}, PathIn(path, store), visit, &listing.problems));
+  }
   std::sort(listing.published.begin() + 1, listing.published.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
   return listing;
@@ -160,7 +167,7 @@ StatusOr<std::set<VersionId>> StateDirectory::ListPublished(std::vector<ListedPr
   std::set<VersionId> published;
   const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
     // Feature sets come after their graph version, and mean nothing without it.
-    if (id.store == Store::kFeatures && !published.contains(GraphOf(id))) return;
+    if (BelongsToGraph(id.store) && !published.contains(GraphOf(id))) return;
     const StatusOr<bool> found = HasManifest(path);
     if (found.value_or(false)) published.insert(id);
     if (!found.ok() && problems != nullptr) problems->push_back({path, id, found.status()});
@@ -193,7 +200,7 @@ StatusOr<std::vector<std::string>> StateDirectory::Unpublished() const {
   std::vector<std::string> paths;
   std::set<VersionId> graphs;
   const VersionVisitor visit = [&](const VersionId& id, const std::string& path) {
-    const bool has_graph = id.store != Store::kFeatures || graphs.contains(GraphOf(id));
+    const bool has_graph = !BelongsToGraph(id.store) || graphs.contains(GraphOf(id));
     if (!has_graph || files_->Stat(path + "/" + kManifestName).status().code() == StatusCode::kNotFound) {
       paths.push_back(path);
     } else if (id.store == Store::kGraphs) {

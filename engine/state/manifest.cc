@@ -23,11 +23,11 @@ StatusOr<VersionId> ParseId(const std::string& path, const Json& json) {
   VersionId id;
   VICINAL_ASSIGN_OR_RETURN(const std::string store, internal::StringMember(path, json, "store"));
   const auto known = StoreOf(store);
-  if (!known) return Damaged(path, "store is none of graphs, features, models");
+  if (!known) return Damaged(path, "store is none of graphs, features, models, edge_features");
   id.store = *known;
   VICINAL_ASSIGN_OR_RETURN(id.name, internal::StringMember(path, json, "name"));
   VICINAL_ASSIGN_OR_RETURN(id.version, internal::IntegerMember(path, json, "version", 1, kMaxInteger));
-  if (id.store == Store::kFeatures) {
+  if (BelongsToGraph(id.store)) {
     VICINAL_ASSIGN_OR_RETURN(id.graph, internal::StringMember(path, json, "graph"));
     VICINAL_ASSIGN_OR_RETURN(id.graph_version, internal::IntegerMember(path, json, "graph_version", 1, kMaxInteger));
   }
@@ -79,7 +79,7 @@ StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
                {"version", manifest.id.version},
                {"files", std::move(files)},
                {"metadata", std::move(metadata)}};
-  if (manifest.id.store == Store::kFeatures) {
+  if (BelongsToGraph(manifest.id.store)) {
     json["graph"] = manifest.id.graph;
     json["graph_version"] = manifest.id.graph_version;
   }

@@ -32,7 +32,7 @@ struct Manifest {
 
 inline constexpr char kManifestName[] = "manifest.json";
 // Of the directory and of manifests. Data files count for themselves (section_header.h).
-inline constexpr int64_t kFormatMajor = 1, kFormatMinor = 0;
+inline constexpr int64_t kFormatMajor = 1, kFormatMinor = 1;
 
 // INVALID_ARGUMENT (BAD_METADATA) unless the metadata is a JSON object.
 StatusOr<std::string> EncodeManifest(const Manifest& manifest);

@@ -32,6 +32,8 @@ std::string_view ToString(Store store) {
       return "features";
     case Store::kModels:
       return "models";
+    case Store::kEdgeFeatures:
+      return "edge_features";
   }
   return "";
 }
@@ -95,7 +97,7 @@ StatusOr<std::string> PathOf(const VersionId& id) {
   if (id.version <= 0) return InvalidArgument("BAD_VERSION", "", "versions are positive");
   VICINAL_ASSIGN_OR_RETURN(const std::string name, EncodeName(id.name));
   std::string path;
-  if (id.store == Store::kFeatures) {
+  if (BelongsToGraph(id.store)) {
     VICINAL_ASSIGN_OR_RETURN(path, PathOf(GraphOf(id)));
     path += '/';
   }
@@ -108,7 +110,8 @@ std::string Describe(const VersionId& id) {
   const std::string text = "'" + id.name + "' version " + std::to_string(id.version);
   if (id.store == Store::kGraphs) return "graph " + text;
   if (id.store == Store::kModels) return "model " + text;
-  return "feature set " + text + " of " + Describe(GraphOf(id));
+  return (id.store == Store::kEdgeFeatures ? "edge feature set " : "feature set ") + text + " of " +
+         Describe(GraphOf(id));
 }
 
 }  // namespace vicinal::state

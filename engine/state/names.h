@@ -14,11 +14,18 @@
 
 namespace vicinal::state {
 
-// Each numbers its versions by itself.
-enum class Store { kGraphs, kFeatures, kModels };
-inline constexpr Store kAllStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
-std::string_view ToString(Store store);  // "graphs", "features", "models": also the directories' names
+enum class Store { kGraphs, kFeatures, kModels, kEdgeFeatures };
+inline constexpr Store kAllStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels, Store::kEdgeFeatures};
+std::string_view ToString(Store store);  // "graphs", "features", "models", "edge_features": the directories' names too
 std::optional<Store> StoreOf(std::string_view name);
+
+// Feature sets, of nodes and of edges: their versions belong to one version of a graph.
+inline constexpr Store kStoresOfGraphs[] = {Store::kFeatures, Store::kEdgeFeatures};
+constexpr bool BelongsToGraph(Store store) { return store == Store::kFeatures || store == Store::kEdgeFeatures; }
+
+// Stores that number their versions by themselves. Feature sets of edges take the numbers of those of nodes.
+inline constexpr Store kNumberedStores[] = {Store::kGraphs, Store::kFeatures, Store::kModels};
+constexpr Store NumberedAs(Store store) { return store == Store::kEdgeFeatures ? Store::kFeatures : store; }
 
 // A version of a graph, of a model, or of a feature set, which belongs to one version of a graph.
 struct VersionId {
@@ -42,7 +49,7 @@ std::optional<std::string> DecodeComponent(std::string_view component);
 std::optional<int64_t> ParseVersion(std::string_view text);
 // "graphs/cora/3", "graphs/cora/3/features/default/5". INVALID_ARGUMENT (BAD_NAME, BAD_VERSION).
 StatusOr<std::string> PathOf(const VersionId& id);
-// The version of a graph that a feature set belongs to. REQUIRES: id.store == Store::kFeatures.
+// The version of a graph that a feature set belongs to. REQUIRES: BelongsToGraph(id.store).
 VersionId GraphOf(const VersionId& id);
 // For people: "graph 'cora' version 3".
 std::string Describe(const VersionId& id);

@@ -31,7 +31,7 @@ Json ToJson(const LostVersion& lost) {
                {"version", lost.id.version},
                {"reason", lost.reason},
                {"quarantine", lost.quarantine}};
-  if (lost.id.store == Store::kFeatures) {
+  if (BelongsToGraph(lost.id.store)) {
     json["graph"] = lost.id.graph;
     json["graph_version"] = lost.id.graph_version;
   }
@@ -47,7 +47,7 @@ StatusOr<LostVersion> FromJson(const Json& json) {
   lost.id.store = *known;
   VICINAL_ASSIGN_OR_RETURN(lost.id.name, internal::StringMember(kLost, json, "name"));
   VICINAL_ASSIGN_OR_RETURN(lost.id.version, internal::IntegerMember(kLost, json, "version", 1, kMaxVersion));
-  if (lost.id.store == Store::kFeatures) {
+  if (BelongsToGraph(lost.id.store)) {
     VICINAL_ASSIGN_OR_RETURN(lost.id.graph, internal::StringMember(kLost, json, "graph"));
     VICINAL_ASSIGN_OR_RETURN(lost.id.graph_version,
                              internal::IntegerMember(kLost, json, "graph_version", 1, kMaxVersion));
@@ -60,7 +60,7 @@ StatusOr<LostVersion> FromJson(const Json& json) {
 
 // Whether a later loss of `id` tells all that `earlier` told: of the same name, or of its graph.
 bool Covers(const VersionId& id, const VersionId& earlier) {
-  if (id.store == Store::kGraphs && earlier.store == Store::kFeatures) return GraphOf(earlier) == id;
+  if (id.store == Store::kGraphs && BelongsToGraph(earlier.store)) return GraphOf(earlier) == id;
   VersionId same = id;
   same.version = earlier.version;
   return same == earlier;
@@ -174,7 +174,7 @@ std::vector<LostVersion> StillLost(std::vector<LostVersion> lost, const std::set
   std::erase_if(lost, [&](const LostVersion& version) {
     VersionId name = version.id;
     name.version = 0;
-    return names.contains(name) || (name.store == Store::kFeatures && !published.contains(GraphOf(name)));
+    return names.contains(name) || (BelongsToGraph(name.store) && !published.contains(GraphOf(name)));
   });
   return lost;
 }

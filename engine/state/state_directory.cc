@@ -177,10 +177,11 @@ Status StateDirectory::OpenIdentity() {
 
 StatusOr<std::map<Store, int64_t>> StateDirectory::NumbersBeyondAll() const {
   std::map<Store, int64_t> beyond;
-  for (const Store store : kAllStores) beyond[store] = 1;
+  for (const Store store : kNumberedStores) beyond[store] = 1;
   const VersionVisitor visit = [&](const VersionId& id, const std::string&) {
     // Greater numbers were never handed out: somebody made the directory.
-    if (id.version < kMaxVersion) beyond[id.store] = std::max(beyond[id.store], id.version + 1);
+    int64_t& next = beyond[NumberedAs(id.store)];
+    if (id.version < kMaxVersion) next = std::max(next, id.version + 1);
   };
   VICINAL_RETURN_IF_ERROR(VisitAll(visit, nullptr));
   return beyond;
@@ -223,7 +224,7 @@ StatusOr<std::map<Store, int64_t>> StateDirectory::ReadReservations(const std::m
   const auto found = json.find("next");
   if (found == json.end() || !found->is_object()) return Damaged(kVersions, "next is not an object");
   std::map<Store, int64_t> next;
-  for (const Store store : kAllStores) {
+  for (const Store store : kNumberedStores) {
     const std::string key(ToString(store));
     VICINAL_ASSIGN_OR_RETURN(next[store], internal::IntegerMember(kVersions, *found, key.c_str(), 1, kMaxVersion));
     const auto least = beyond.find(store);
@@ -240,9 +241,10 @@ StatusOr<int64_t> StateDirectory::ReserveVersions(Store store, int64_t count) {
   VICINAL_CHECK(!options_.read_only && count > 0 && count < kMaxVersion / 2);
   MutexLock lock(&reserve_mutex_);
   std::map<Store, int64_t> next = next_;
-  const int64_t first = next[store];
-  next[store] += count;
-  if (next[store] > kMaxVersion) return FailedPrecondition("STATE_NO_VERSIONS", "all version numbers are used");
+  int64_t& number = next[NumberedAs(store)];
+  const int64_t first = number;
+  number += count;
+  if (number > kMaxVersion) return FailedPrecondition("STATE_NO_VERSIONS", "all version numbers are used");
   VICINAL_RETURN_IF_ERROR(WriteReservations(next));
   next_ = std::move(next);
   return first;

@@ -37,7 +37,7 @@ StatusOr<std::unique_ptr<VersionWriter>> StateDirectory::BeginVersion(const Vers
   VICINAL_CHECK(!options_.read_only);
   VICINAL_ASSIGN_OR_RETURN(const std::string path, PathOf(id));
   MutexLock lock(&mutex_);
-  if (id.store == Store::kFeatures) VICINAL_RETURN_IF_ERROR(CheckGraph(GraphOf(id)));
+  if (BelongsToGraph(id.store)) VICINAL_RETURN_IF_ERROR(CheckGraph(GraphOf(id)));
   for (size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const Status made = files_->MakeDirectory(path.substr(0, slash));
     if (!made.ok() && made.code() != StatusCode::kAlreadyExists) return made;
@@ -122,7 +122,7 @@ Status VersionWriter::Publish(std::string metadata) {
     if (at.empty()) break;
   }
   MutexLock lock(&directory_->mutex_);
-  if (id_.store == Store::kFeatures) VICINAL_RETURN_IF_ERROR(directory_->CheckGraph(GraphOf(id_)));
+  if (BelongsToGraph(id_.store)) VICINAL_RETURN_IF_ERROR(directory_->CheckGraph(GraphOf(id_)));
   may_be_published_ = true;
   VICINAL_RETURN_IF_ERROR(files.Rename(temporary, target));
   Status synced = files.SyncDirectory(path_);

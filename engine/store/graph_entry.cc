@@ -15,6 +15,38 @@ namespace {
 // Most graphs are loaded within this time. Only who does not wait for the load sees the error.
 constexpr std::chrono::milliseconds kLoadingRetry{500};
 
+// What to do about a set of that kind which is not there.
+std::string Instead(FeatureKind kind, const std::string& graph) {
+  return absl::StrCat("upload it to ", Quoted("graph", graph),
+                      kind == FeatureKind::kNodes ? ", or send features with the request"
+                                                  : ", or name none: then the graph's own edge_attr is read");
+}
+
+// A set of the entry of `graph`; version 0: the latest.
+StatusOr<FeatureSetHandle> SetIn(const GraphEntry& entry, const std::string& graph, const FeatureSetKey& key,
+                                 int64_t version) {
+  const char* const type = TypeName(key.first);
+  const auto set = entry.features.find(key);
+  if (set == entry.features.end()) {
+    if (const auto lost = entry.lost_features.find(key); lost != entry.lost_features.end()) {
+      return Annotate(lost->second, absl::StrCat(Quoted(type, key.second), " of ", Quoted("graph", graph),
+                                                 " could not be loaded from disk"));
+    }
+    return NotFound(type, key.second, Instead(key.first, graph));
+  }
+  if (version != 0 && version != set->second->version)
+    return VersionNotFound(type, key.second, set->second->version, version);
+  return set->second;
+}
+
+StatusOr<FeatureSetHandle> EdgesIn(const GraphEntry& entry, const std::string& graph, const WantedEdges& wanted) {
+  const bool named = !wanted.name.empty() || wanted.version != 0;
+  const FeatureSetKey key = {FeatureKind::kEdges,
+                             wanted.name.empty() ? std::string(kDefaultFeatureSet) : std::string(wanted.name)};
+  if (!named && !entry.features.contains(key) && !entry.lost_features.contains(key)) return FeatureSetHandle();
+  return SetIn(entry, graph, key, wanted.version);
+}
+
 }  // namespace
 
 void Retire(const FeatureSetHandle& set) {
@@ -23,13 +55,14 @@ void Retire(const FeatureSetHandle& set) {
 
 void Retire(const GraphEntry& entry) {
   if (entry.graph) entry.graph->TransferReservation(Account::kRequests);
-  for (const auto& [name, set] : entry.features) Retire(set);
+  for (const auto& [key, set] : entry.features) Retire(set);
 }
 
 FeatureSetHandle HandleOf(FeatureSet set) {
   if (set.memory != nullptr) {
     set.memory->TransferTo(Account::kFeatures);
-    set.matrix = WithReservation<const FeatureMatrix>(std::move(set.matrix), set.memory);
+    if (set.matrix != nullptr) set.matrix = WithReservation<const FeatureMatrix>(std::move(set.matrix), set.memory);
+    if (set.edges != nullptr) set.edges = WithReservation<const EdgeMatrix>(std::move(set.edges), set.memory);
   }
   return std::make_shared<const FeatureSet>(std::move(set));
 }
@@ -46,13 +79,14 @@ bool IsOnlyIn(const GraphEntry& entry, const StoredGraph& stored) {
   if (entry.features.size() != stored.feature_sets.size()) return false;
   size_t next = 0;
   return std::all_of(entry.features.begin(), entry.features.end(), [&](const auto& set) {
-    return set.second->version == stored.feature_sets[next++].version && set.second.use_count() == 1 &&
-           set.second->matrix.use_count() == 1;
+    const FeatureSet& kept = *set.second;
+    return kept.version == stored.feature_sets[next++].version && set.second.use_count() == 1 &&
+           kept.matrix.use_count() <= 1 && kept.edges.use_count() <= 1;
   });
 }
 
 StatusOr<GraphHandle> HandleIn(const GraphEntry& entry, const std::string& graph, int64_t graph_version,
-                               const std::string& feature_set, int64_t feature_set_version) {
+                               const std::string& feature_set, int64_t feature_set_version, const WantedEdges& edges) {
   if (!entry.graph) {
     if (entry.stored) {
       const char* const from = entry.host != nullptr ? " is being copied to the device" : " is being loaded from disk";
@@ -72,20 +106,10 @@ StatusOr<GraphHandle> HandleIn(const GraphEntry& entry, const std::string& graph
     return VersionNotFound("graph", graph, entry.version(), graph_version);
   GraphHandle handle;
   handle.graph = entry.graph;
+  handle.edges = EdgesIn(entry, graph, edges);
   if (feature_set.empty()) return handle;
-  const auto set = entry.features.find(feature_set);
-  if (set == entry.features.end()) {
-    if (const auto lost = entry.lost_features.find(feature_set); lost != entry.lost_features.end()) {
-      return Annotate(lost->second, absl::StrCat(Quoted("feature set", feature_set), " of ", Quoted("graph", graph),
-                                                 " could not be loaded from disk"));
-    }
-    return NotFound("feature set", feature_set,
-                    absl::StrCat("upload it to ", Quoted("graph", graph), ", or send features with the request"));
-  }
-  if (feature_set_version != 0 && feature_set_version != set->second->version) {
-    return VersionNotFound("feature set", feature_set, set->second->version, feature_set_version);
-  }
-  handle.features = set->second;
+  VICINAL_ASSIGN_OR_RETURN(handle.features,
+                           SetIn(entry, graph, {FeatureKind::kNodes, feature_set}, feature_set_version));
   return handle;
 }
 
@@ -108,7 +132,7 @@ GraphStatus StatusOf(const std::string& name, const GraphEntry& entry) {
   status.graph = entry.graph;
   status.stored = entry.stored;
   status.host = entry.host;
-  for (const auto& [feature_name, set] : entry.features) status.feature_sets.push_back(set);
+  for (const auto& [key, set] : entry.features) status.feature_sets.push_back(set);
   return status;
 }
 

@@ -22,10 +22,10 @@ namespace vicinal::internal {
 
 struct GraphEntry {
   std::shared_ptr<const PreparedGraph> graph;  // the version that serves
-  std::map<std::string, FeatureSetHandle> features;
-  std::map<std::string, Status> lost_features;  // why they could not be loaded; those in `features` count
-  int64_t preparing_version = 0;                // 0: no preparation is under way
-  VersionClaim features_version;                // while preparing: for the features that come with the graph
+  std::map<FeatureSetKey, FeatureSetHandle> features;
+  std::map<FeatureSetKey, Status> lost_features;  // why they could not be loaded; those in `features` count
+  int64_t preparing_version = 0;                  // 0: no preparation is under way
+  VersionClaim features_version;                  // while preparing: for the features that come with the graph
   double progress = 0.0;
   std::string stage;
   std::shared_ptr<const StoredGraph> stored;  // the version that has to be loaded
@@ -53,7 +53,7 @@ struct GraphEntry {
 void Retire(const FeatureSetHandle& set);
 void Retire(const GraphEntry& entry);
 
-// The set as it is kept: each copy of its matrix keeps its reservation alive.
+// The set as it is kept: each copy of its features keeps its reservation alive.
 FeatureSetHandle HandleOf(FeatureSet set);
 
 // Removes sets that `stored` does not describe.
@@ -64,7 +64,7 @@ bool IsOnlyIn(const GraphEntry& entry, const StoredGraph& stored);
 
 // GraphStore::Find in the entry of `graph`.
 StatusOr<GraphHandle> HandleIn(const GraphEntry& entry, const std::string& graph, int64_t graph_version,
-                               const std::string& feature_set, int64_t feature_set_version);
+                               const std::string& feature_set, int64_t feature_set_version, const WantedEdges& edges);
 
 // GraphStore::Get of the entry of `name`.
 GraphStatus StatusOf(const std::string& name, const GraphEntry& entry);

@@ -13,13 +13,24 @@
 #include "engine/store/version_errors.h"
 
 namespace vicinal {
+namespace {
+
+FeatureSet Named(FeatureKind kind, const std::string& graph, const std::string& name) {
+  FeatureSet set;
+  set.kind = kind;
+  set.graph = graph;
+  set.name = name;
+  return set;
+}
+
+}  // namespace
+
 using internal::Aborted;
 using internal::GraphEntry;
 using internal::HandleIn;
 using internal::Quoted;
 using internal::Retire;
 using internal::StatusOf;
-using internal::TooMany;
 using internal::VersionDiffers;
 
 int64_t ServingVersion(const GraphStatus& status) {
@@ -91,7 +102,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
   std::shared_ptr<HostCopy> old_host;
-  std::map<std::string, FeatureSetHandle> old_features;
+  std::map<FeatureSetKey, FeatureSetHandle> old_features;
   {
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(name);
@@ -110,9 +121,12 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
       entry.lost_features.clear();
       entry.graph->TransferReservation(Account::kGraphs);
       if (default_features) {
-        entry.features["default"] =
-            state_->MakeFeatureSet(name, "default", std::move(features_version), std::move(default_features),
-                                   std::move(features_memory), entry.graph->parts().source_digest);
+        FeatureSet set = Named(FeatureKind::kNodes, name, kDefaultFeatureSet);
+        set.matrix = std::move(default_features);
+        set.memory = std::move(features_memory);
+        set.source_digest = entry.graph->parts().source_digest;
+        const FeatureSetKey key = KeyOf(set);
+        entry.features[key] = state_->Number(std::move(set), std::move(features_version));
       }
     } else {
       entry.error = graph.status();
@@ -155,41 +169,26 @@ StatusOr<FeatureSetHandle> GraphStore::PutFeatures(const std::string& graph, con
                                                    int64_t graph_version, std::shared_ptr<const FeatureMatrix> matrix,
                                                    bool replace, int64_t if_version,
                                                    std::shared_ptr<Reservation> memory, std::string source_digest) {
-  VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, state_->options.feature_versions->Claim());
-  FeatureSetHandle set, old;
-  {
-    MutexLock lock(&state_->mutex);
-    const auto found = state_->entries.find(graph);
-    if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
-    GraphEntry& entry = found->second;
-    if (!entry.graph)
-      return FailedPrecondition("GRAPH_NOT_READY", absl::StrCat(Quoted("graph", graph), " is not ready"));
-    if (entry.version() != graph_version) {
-      return Aborted("GRAPH_REPLACED", "graph", graph,
-                     absl::StrCat(Quoted("graph", graph), " was replaced by version ", entry.version(),
-                                  " in the meantime; send the features again"),
-                     entry.version());
-    }
-    const auto current = entry.features.find(name);
-    const bool exists = current != entry.features.end();
-    if (exists && !replace) return AlreadyExists("feature set", name, "set replace to replace it");
-    const int64_t version_now = exists ? current->second->version : 0;
-    if (if_version != 0 && if_version != version_now)
-      return VersionDiffers("feature set", name, version_now, if_version);
-    if (!exists && static_cast<int64_t>(entry.features.size()) >= state_->options.max_feature_sets) {
-      return TooMany("feature set", "max_feature_sets", state_->options.max_feature_sets);
-    }
-    set = state_->MakeFeatureSet(graph, name, std::move(claim), std::move(matrix), std::move(memory),
-                                 std::move(source_digest));
-    old = std::exchange(entry.features[name], set);
-    entry.lost_features.erase(name);
-    Retire(old);
-  }
-  state_->watchers.Notify(graph);
-  return set;
+  FeatureSet set = Named(FeatureKind::kNodes, graph, name);
+  set.matrix = std::move(matrix);
+  set.memory = std::move(memory);
+  set.source_digest = std::move(source_digest);
+  return state_->Put(std::move(set), graph_version, replace, if_version);
 }
 
-Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& name) {
+StatusOr<FeatureSetHandle> GraphStore::PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                                       int64_t graph_version, std::shared_ptr<const EdgeMatrix> edges,
+                                                       bool replace, int64_t if_version,
+                                                       std::shared_ptr<Reservation> memory, std::string source_digest) {
+  FeatureSet set = Named(FeatureKind::kEdges, graph, name);
+  set.edges = std::move(edges);
+  set.memory = std::move(memory);
+  set.source_digest = std::move(source_digest);
+  return state_->Put(std::move(set), graph_version, replace, if_version);
+}
+
+Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) {
+  const FeatureSetKey key = {kind, name};
   FeatureSetHandle deleted;
   {
     MutexLock lock(&state_->mutex);
@@ -198,15 +197,15 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
     GraphEntry& entry = found->second;
     if (entry.stored) {
       auto rest = std::make_shared<StoredGraph>(*entry.stored);
-      const auto is_it = [&](const FeatureSetResource& set) { return set.name == name; };
-      const bool was_lost = entry.lost_features.erase(name) > 0;
-      if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound("feature set", name);
+      const auto is_it = [&](const FeatureSetResource& set) { return KeyOf(set) == key; };
+      const bool was_lost = entry.lost_features.erase(key) > 0;
+      if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound(TypeName(kind), name);
       entry.stored = std::move(rest);
-      if (entry.host != nullptr) entry.host->Forget(name);
+      if (entry.host != nullptr) entry.host->Forget(key);
     } else {
-      const bool was_lost = entry.lost_features.erase(name) > 0;
-      const auto set = entry.features.find(name);
-      if (set == entry.features.end()) return was_lost ? OkStatus() : NotFound("feature set", name);
+      const bool was_lost = entry.lost_features.erase(key) > 0;
+      const auto set = entry.features.find(key);
+      if (set == entry.features.end()) return was_lost ? OkStatus() : NotFound(TypeName(kind), name);
       deleted = std::move(set->second);
       Retire(deleted);
       entry.features.erase(set);
@@ -217,21 +216,21 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
 }
 
 StatusOr<GraphHandle> GraphStore::Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                                       int64_t feature_set_version) const {
+                                       int64_t feature_set_version, const WantedEdges& edges) const {
   const MonotonicTime now = state_->options.clock->Now();
   MutexLock lock(&state_->mutex);
   const auto found = state_->entries.find(graph);
   if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
   found->second.last_use = now;
-  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version);
+  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version, edges);
 }
 
 StatusOr<GraphHandle> GraphStore::Peek(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                                       int64_t feature_set_version) const {
+                                       int64_t feature_set_version, const WantedEdges& edges) const {
   MutexLock lock(&state_->mutex);
   const auto found = state_->entries.find(graph);
   if (found == state_->entries.end()) return NotFound("graph", graph, "upload it first");
-  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version);
+  return HandleIn(found->second, graph, graph_version, feature_set, feature_set_version, edges);
 }
 
 bool GraphStore::Has(const std::string& graph, int64_t graph_version) const {
@@ -241,16 +240,17 @@ bool GraphStore::Has(const std::string& graph, int64_t graph_version) const {
 }
 
 bool GraphStore::Has(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                     int64_t feature_set_version) const {
+                     int64_t feature_set_version, FeatureKind kind) const {
+  const FeatureSetKey key = {kind, feature_set};
   MutexLock lock(&state_->mutex);
   const auto found = state_->entries.find(graph);
   if (found == state_->entries.end() || found->second.version() != graph_version) return false;
   const GraphEntry& entry = found->second;
   if (entry.stored) {
     return std::any_of(entry.stored->feature_sets.begin(), entry.stored->feature_sets.end(),
-                       [&](const auto& set) { return set.name == feature_set && set.version == feature_set_version; });
+                       [&](const auto& set) { return KeyOf(set) == key && set.version == feature_set_version; });
   }
-  const auto set = entry.features.find(feature_set);
+  const auto set = entry.features.find(key);
   return set != entry.features.end() && set->second->version == feature_set_version;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/api/resources.h"
@@ -30,7 +31,7 @@ struct StoredGraph {
   ServingGraph serving;  // size_bytes: when it was in memory last, 0 if it never was
   int64_t node_count = 0;
   int64_t edge_count = 0;
-  std::vector<FeatureSetResource> feature_sets;  // by name
+  std::vector<FeatureSetResource> feature_sets;  // by kind, then name
 };
 
 // The state of a name at one moment.
@@ -45,7 +46,7 @@ struct GraphStatus {
   int64_t node_count = 0;      // as declared by the upload while preparing; afterwards of the prepared graph
   int64_t edge_count = 0;
   std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none is in memory
-  std::vector<FeatureSetHandle> feature_sets;  // by name, in memory
+  std::vector<FeatureSetHandle> feature_sets;  // by kind, then name, in memory
   std::shared_ptr<const StoredGraph> stored;   // the version that has to be loaded first; null: there is none
   std::shared_ptr<const HostCopy> host;        // of `stored`, if it is on the host; null: it is on disk only
 };
@@ -53,10 +54,19 @@ struct GraphStatus {
 // The version that serves, wherever it is; 0: none.
 int64_t ServingVersion(const GraphStatus& status);
 
+// An edge feature set that a request names. No name: the set `default`, or the graph's own edge_attr where there is
+// none. Version 0: the latest.
+struct WantedEdges {
+  std::string_view name;
+  int64_t version = 0;
+};
+
 // The graph and features of a request.
 struct GraphHandle {
   std::shared_ptr<const PreparedGraph> graph;
   FeatureSetHandle features;  // null: none was requested
+  // Null: the graph's own. An error, as of a feature set: only whoever reads features of edges need know.
+  StatusOr<FeatureSetHandle> edges = FeatureSetHandle();
 };
 
 // A graph in memory, and when it was last used.
@@ -112,13 +122,13 @@ class GraphStore {
   // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
   // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
   // the name is FAILED, and requests get that error until an upload is prepared, or the name deleted; it takes no place
-  // under max_graphs. `lost`: feature sets that could not be loaded, by name; requests
+  // under max_graphs. `lost`: feature sets that could not be loaded; requests
   // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is StoredVersion.
   void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
-                  std::vector<FeatureSet> feature_sets, const std::map<std::string, Status>& lost = {});
+                  std::vector<FeatureSet> feature_sets, const std::map<FeatureSetKey, Status>& lost = {});
   // What FinishLoad says of one feature set of a version in memory; OK: it is not lost any more.
   void SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                       const Status& error);
+                       const Status& error, FeatureKind kind = FeatureKind::kNodes);
   // It cannot be read now: it stays on disk, READY, and may be loaded later.
   void PostponeLoad(const std::string& name, int64_t version);
   // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.
@@ -126,7 +136,7 @@ class GraphStore {
   // What another server has published, in place of earlier versions; nothing if the store has later ones. The sets keep
   // the versions and times they had; `lost` as in FinishLoad.
   void Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets,
-             std::map<std::string, Status> lost = {});
+             std::map<FeatureSetKey, Status> lost = {});
   void AdoptFeatures(int64_t graph_version, FeatureSet set);
   // Frees a version in memory, which then is on disk only. False, and no effect: it does not serve any more, or
   // somebody else still uses it or one of its feature sets. `stored` describes what is on disk: all its feature sets.
@@ -153,21 +163,26 @@ class GraphStore {
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
                                          std::shared_ptr<const FeatureMatrix> matrix, bool replace, int64_t if_version,
                                          std::shared_ptr<Reservation> memory = nullptr, std::string source_digest = {});
-  Status DeleteFeatures(const std::string& graph, const std::string& name);
+  // The same for features of edges. REQUIRES: they are in the order of that version's CSR.
+  StatusOr<FeatureSetHandle> PutEdgeFeatures(const std::string& graph, const std::string& name, int64_t graph_version,
+                                             std::shared_ptr<const EdgeMatrix> edges, bool replace, int64_t if_version,
+                                             std::shared_ptr<Reservation> memory = nullptr,
+                                             std::string source_digest = {});
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind = FeatureKind::kNodes);
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
   // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the errors of FinishLoad where that failed.
   // Counts as a use of the graph.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                             int64_t feature_set_version) const;
+                             int64_t feature_set_version, const WantedEdges& edges = {}) const;
   // The same, but no use of the graph.
   StatusOr<GraphHandle> Peek(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                             int64_t feature_set_version) const;
+                             int64_t feature_set_version, const WantedEdges& edges = {}) const;
   // Whether the version is there, in memory or on disk only.
   bool Has(const std::string& graph, int64_t graph_version) const;
-  bool Has(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-           int64_t feature_set_version) const;
+  bool Has(const std::string& graph, int64_t graph_version, const std::string& feature_set, int64_t feature_set_version,
+           FeatureKind kind = FeatureKind::kNodes) const;
 
   // Calls `callback` after each change of `name` (state, progress, deletion), until the returned subscription is
   // dropped. Callbacks run one at a time (changes during a callback cause one more call), without locks held, on the

@@ -34,7 +34,7 @@ int64_t GraphStore::StoredVersion(const std::string& name) const {
 
 void GraphStore::FinishLoad(const std::string& name, int64_t version,
                             StatusOr<std::shared_ptr<const PreparedGraph>> graph, std::vector<FeatureSet> feature_sets,
-                            const std::map<std::string, Status>& lost) {
+                            const std::map<FeatureSetKey, Status>& lost) {
   std::shared_ptr<HostCopy> host;  // freed after the lock
   {
     MutexLock lock(&state_->mutex);
@@ -48,11 +48,11 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
       entry->stored = nullptr;
       entry->graph = *std::move(graph);
       // With those of an earlier load: what was damaged then is not on disk any more.
-      for (const auto& [set_name, error] : lost) entry->lost_features[set_name] = error;
+      for (const auto& [key, error] : lost) entry->lost_features[key] = error;
       entry->graph->TransferReservation(Account::kGraphs);
       for (FeatureSet& set : feature_sets) {
-        const std::string set_name = set.name;
-        entry->features[set_name] = HandleOf(std::move(set));
+        const FeatureSetKey key = KeyOf(set);
+        entry->features[key] = HandleOf(std::move(set));
       }
     } else if (graph.status().code() != StatusCode::kResourceExhausted) {
       entry->stored = nullptr;
@@ -68,14 +68,14 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
 }
 
 void GraphStore::SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
-                                 const Status& error) {
+                                 const Status& error, FeatureKind kind) {
   MutexLock lock(&state_->mutex);
   const auto found = state_->entries.find(graph);
   if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
   if (error.ok()) {
-    found->second.lost_features.erase(feature_set);
+    found->second.lost_features.erase({kind, feature_set});
   } else {
-    found->second.lost_features[feature_set] = error;
+    found->second.lost_features[{kind, feature_set}] = error;
   }
 }
 
@@ -102,12 +102,12 @@ void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredG
 }
 
 void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<FeatureSet> feature_sets,
-                       std::map<std::string, Status> lost) {
+                       std::map<FeatureSetKey, Status> lost) {
   const std::string name = graph->parts().name;
   // What is replaced is freed after the lock.
   std::shared_ptr<const PreparedGraph> old_graph;
   std::shared_ptr<HostCopy> old_host;
-  std::map<std::string, FeatureSetHandle> old_features;
+  std::map<FeatureSetKey, FeatureSetHandle> old_features;
   {
     MutexLock lock(&state_->mutex);
     GraphEntry& entry = state_->entries[name];
@@ -122,21 +122,22 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
     entry.lost_features = std::move(lost);
     entry.graph->TransferReservation(Account::kGraphs);
     for (FeatureSet& set : feature_sets) {
-      const std::string set_name = set.name;
-      entry.features[set_name] = HandleOf(std::move(set));
+      const FeatureSetKey key = KeyOf(set);
+      entry.features[key] = HandleOf(std::move(set));
     }
   }
   state_->watchers.Notify(name);
 }
 
 void GraphStore::AdoptFeatures(int64_t graph_version, FeatureSet set) {
-  const std::string graph = set.graph, name = set.name;
+  const std::string graph = set.graph;
+  const FeatureSetKey key = KeyOf(set);
   FeatureSetHandle handle = HandleOf(std::move(set));  // freed after the lock, as is what it replaces
   {
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(graph);
     if (found == state_->entries.end() || !found->second.graph || found->second.version() != graph_version) return;
-    FeatureSetHandle& current = found->second.features[name];
+    FeatureSetHandle& current = found->second.features[key];
     if (current != nullptr && current->version >= handle->version) return;
     Retire(current);
     current.swap(handle);

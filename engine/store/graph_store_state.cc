@@ -4,12 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/store/version_errors.h"
 
 namespace vicinal {
+using internal::Aborted;
 using internal::GraphEntry;
 using internal::HandleOf;
+using internal::Quoted;
+using internal::Retire;
 using internal::TooMany;
+using internal::VersionDiffers;
 
 GraphStore::State::State(Options given) : options(given) {
   if (options.clock == nullptr) options.clock = &Clock::Real();
@@ -17,18 +23,47 @@ GraphStore::State::State(Options given) : options(given) {
   if (options.feature_versions == nullptr) options.feature_versions = &own_feature_versions;
 }
 
-FeatureSetHandle GraphStore::State::MakeFeatureSet(const std::string& graph, const std::string& name,
-                                                   VersionClaim version, std::shared_ptr<const FeatureMatrix> matrix,
-                                                   std::shared_ptr<Reservation> memory, std::string source_digest) {
-  FeatureSet set;
-  set.graph = graph;
-  set.name = name;
+FeatureSetHandle GraphStore::State::Number(FeatureSet set, VersionClaim version) {
   set.version = version.Take();
   set.create_time = options.clock->WallNow();
-  set.matrix = std::move(matrix);
-  set.memory = std::move(memory);
-  set.source_digest = std::move(source_digest);
   return HandleOf(std::move(set));
+}
+
+StatusOr<FeatureSetHandle> GraphStore::State::Put(FeatureSet given, int64_t graph_version, bool replace,
+                                                  int64_t if_version) {
+  VICINAL_ASSIGN_OR_RETURN(VersionClaim claim, options.feature_versions->Claim());
+  const std::string graph = given.graph;
+  const FeatureSetKey key = KeyOf(given);
+  const char* const type = TypeName(key.first);
+  FeatureSetHandle set, old;
+  {
+    MutexLock lock(&mutex);
+    const auto found = entries.find(graph);
+    if (found == entries.end()) return NotFound("graph", graph, "upload it first");
+    GraphEntry& entry = found->second;
+    if (!entry.graph)
+      return FailedPrecondition("GRAPH_NOT_READY", absl::StrCat(Quoted("graph", graph), " is not ready"));
+    if (entry.version() != graph_version) {
+      return Aborted("GRAPH_REPLACED", "graph", graph,
+                     absl::StrCat(Quoted("graph", graph), " was replaced by version ", entry.version(),
+                                  " in the meantime; send the features again"),
+                     entry.version());
+    }
+    const auto current = entry.features.find(key);
+    const bool exists = current != entry.features.end();
+    if (exists && !replace) return AlreadyExists(type, key.second, "set replace to replace it");
+    const int64_t version_now = exists ? current->second->version : 0;
+    if (if_version != 0 && if_version != version_now) return VersionDiffers(type, key.second, version_now, if_version);
+    if (!exists && static_cast<int64_t>(entry.features.size()) >= options.max_feature_sets) {
+      return TooMany("feature set", "max_feature_sets", options.max_feature_sets);
+    }
+    set = Number(std::move(given), std::move(claim));
+    old = std::exchange(entry.features[key], set);
+    entry.lost_features.erase(key);
+    Retire(old);
+  }
+  watchers.Notify(graph);
+  return set;
 }
 
 GraphEntry* GraphStore::State::FindStored(const std::string& name, int64_t version) {

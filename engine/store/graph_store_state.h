@@ -22,9 +22,10 @@ namespace vicinal {
 struct GraphStore::State {
   explicit State(Options given);
 
-  FeatureSetHandle MakeFeatureSet(const std::string& graph, const std::string& name, VersionClaim version,
-                                  std::shared_ptr<const FeatureMatrix> matrix, std::shared_ptr<Reservation> memory,
-                                  std::string source_digest) VICINAL_REQUIRES(mutex);
+  // `set` as a new version.
+  FeatureSetHandle Number(FeatureSet set, VersionClaim version) VICINAL_REQUIRES(mutex);
+  // GraphStore::PutFeatures and PutEdgeFeatures.
+  StatusOr<FeatureSetHandle> Put(FeatureSet given, int64_t graph_version, bool replace, int64_t if_version);
   // Null unless that version has to be loaded.
   internal::GraphEntry* FindStored(const std::string& name, int64_t version) VICINAL_REQUIRES(mutex);
   // Makes place for one more name by evicting one whose preparation failed; appends that to `evicted`.

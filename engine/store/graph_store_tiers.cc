@@ -22,7 +22,7 @@ void GraphStore::Touch(const std::string& name) {
 bool GraphStore::Evict(const std::string& name, StoredGraph stored) {
   // Freed after the lock.
   std::shared_ptr<const PreparedGraph> graph;
-  std::map<std::string, FeatureSetHandle> features;
+  std::map<FeatureSetKey, FeatureSetHandle> features;
   {
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(name);
@@ -44,7 +44,7 @@ std::shared_ptr<HostCopy> GraphStore::LeaveDevice(const std::string& name, Store
     if (found == state_->entries.end() || !IsOnlyIn(found->second, stored)) return nullptr;
     GraphEntry& entry = found->second;
     std::vector<FeatureSetHandle> sets;
-    for (auto& [set_name, set] : std::exchange(entry.features, {})) sets.push_back(std::move(set));
+    for (auto& [key, set] : std::exchange(entry.features, {})) sets.push_back(std::move(set));
     copy = entry.host = std::make_shared<HostCopy>(std::exchange(entry.graph, nullptr), sets);
     entry.stored = std::make_shared<const StoredGraph>(std::move(stored));
   }
@@ -81,7 +81,7 @@ std::vector<GraphUse> GraphStore::ByLastUse() const {
       if (!entry.graph && !entry.host) continue;
       const PreparedGraph& graph = entry.graph ? *entry.graph : *entry.host->graph();
       int64_t device_bytes = entry.graph ? graph.device_bytes() : 0;
-      for (const auto& [set_name, set] : entry.features) device_bytes += set->matrix->device_bytes();
+      for (const auto& [key, set] : entry.features) device_bytes += set->device_bytes();
       uses.push_back({name, entry.version(), graph.parts().pinned, !entry.graph, device_bytes, entry.last_use});
     }
   }

@@ -32,22 +32,27 @@ class HostCopy {
   // The feature sets, on `device`, as they were. The graph may be used again then. Errors of the device.
   StatusOr<std::vector<FeatureSet>> ReturnTo(Device& device);
 
-  // The set of that name was deleted.
-  void Forget(const std::string& name);
+  // The set was deleted.
+  void Forget(const FeatureSetKey& key);
 
   // What it holds: on the host, and of feature sets that have not left the device yet, there.
   int64_t feature_bytes() const;
 
  private:
   struct Set {
-    FeatureSet set;                               // without a matrix, once `numbers` are there
-    std::shared_ptr<const HostFeatures> numbers;  // null: still on the device
+    FeatureSet set;  // without features, once what follows is there
+    // One of them, by the set's kind; null: still on the device.
+    std::shared_ptr<const HostFeatures> numbers = nullptr;
+    EdgeMatrix::HostValues edge_values = nullptr;
+    int64_t edge_cols = 0;  // of edge_values
+
+    bool has_left() const { return numbers != nullptr || edge_values != nullptr; }
   };
   // What the graph has derived on the device goes, once. Returns its bytes.
   int64_t GraphLeaves();
   std::vector<Set> Sets() const;
-  // `numbers` take the place of the matrix of that version, unless it was deleted meanwhile.
-  void Keep(int64_t version, std::shared_ptr<const HostFeatures> numbers);
+  // `left` takes the place of its version, unless that was deleted meanwhile.
+  void Keep(Set left);
 
   const std::shared_ptr<const PreparedGraph> graph_;
   Mutex leave_mutex_;  // held while the graph leaves

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/api/edge_order.h"
 #include "engine/base/budget_error.h"
 #include "server/convert.h"
 #include "server/convert_resources.h"
@@ -37,6 +38,10 @@ FeatureSizes FeatureSizesOf(const UploadManifest& manifest) {
   return {manifest.SizeOf("x"), manifest.SizeOf("x_indptr"), manifest.SizeOf("x_indices"), manifest.SizeOf("x_values")};
 }
 
+FeatureKind KindOf(const UploadManifest& manifest) {
+  return manifest.Find("edge_attr") != nullptr ? FeatureKind::kEdges : FeatureKind::kNodes;
+}
+
 // REQUIRES: the manifest was made from the spec.
 GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manifest) {
   GraphSizes sizes;
@@ -44,6 +49,7 @@ GraphSizes SizesOf(const v1::UploadGraphSpec& spec, const UploadManifest& manife
   sizes.edge_index = *manifest.SizeOf("edge_index");
   sizes.edge_weight = manifest.SizeOf("edge_weight");
   sizes.edge_attr = manifest.SizeOf("edge_attr");
+  sizes.keep_edge_order = spec.keep_edge_order();
   sizes.features = FeatureSizesOf(manifest);
   sizes.order = *FromProto(spec.reorder());
   return sizes;
@@ -55,6 +61,7 @@ int64_t LeastBytes(const FeatureSizes& sizes) {
   if (sizes.dense) return sizes.dense->bytes;
   return sizes.indices ? sizes.indices->bytes / 2 : 0;  // perhaps sent with 64 bits
 }
+int64_t LeastBytes(const EdgeFeatureSizes& sizes) { return sizes.edge_count * sizes.cols * int64_t{4}; }
 
 // Of the tensors: numbers of 16 bits are stored with 32.
 int64_t DiskBytesBound(const UploadManifest& manifest) { return 2 * manifest.size_bytes(); }
@@ -67,7 +74,8 @@ std::unique_ptr<GraphHandler::GraphUpload> GraphHandler::UploadGraph(const Call&
     VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, limits_));
     const GraphSizes sizes = SizesOf(spec, manifest);
     // Per node a row's border, its place in the permutation, and a block's border.
-    const int64_t disk_bytes = DiskBytesBound(manifest) + spec.node_count() * int64_t{8 + 4 + 8};
+    int64_t disk_bytes = DiskBytesBound(manifest) + spec.node_count() * int64_t{8 + 4 + 8};
+    if (sizes.edge_attr || sizes.keep_edge_order) disk_bytes += 8 * manifest.Find("edge_index")->shape[1];
     return uploads_.Begin(std::move(manifest), [&] { return AdmitGraph(spec, sizes, disk_bytes); });
   };
   const auto make = [this](const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response) {
@@ -120,6 +128,7 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
   source.ids_digest = spec.ids_digest();
   source.source_digest = spec.source_digest();
   source.pinned = spec.pinned();
+  source.keep_edge_order = spec.keep_edge_order();
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.PutGraph(std::move(source), std::move(content.memory)));
   *response->mutable_graph() = ToProto(graph);
   return OkStatus();
@@ -127,10 +136,10 @@ Status GraphHandler::MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& c
 
 // A graph on disk comes back to memory with all its feature sets. One more than fit together would keep it away for
 // good, and its upload would hold the memory that loading the graph needs.
-Status GraphHandler::CheckFitsBeside(const GraphResource& graph, const FeatureSizes& sizes) const {
+Status GraphHandler::CheckFitsBeside(const GraphResource& graph, int64_t set_bytes) const {
   const int64_t budget = engine_.memory().Snapshot().budget;
   if (budget == 0 || !engine_.durable()) return OkStatus();
-  int64_t bytes = graph.serving->size_bytes + LeastBytes(sizes);
+  int64_t bytes = graph.serving->size_bytes + set_bytes;
   for (const FeatureSetResource& set : graph.feature_sets) bytes += LeastBytes(set);
   if (bytes <= budget) return OkStatus();
   return OverBudget(absl::StrCat("graph '", graph.name, "' with its ", graph.feature_sets.size(),
@@ -143,20 +152,29 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(spec.graph()));
-  VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest, MakeUploadManifest(spec, graph.node_count, limits_));
+  VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest,
+                           MakeUploadManifest(spec, graph.node_count, graph.edge_count, limits_));
+  const FeatureKind kind = KindOf(manifest);
   const FeatureSizes sizes = FeatureSizesOf(manifest);
+  EdgeFeatureSizes edge_sizes;
+  if (const ManifestTensor* const edge_attr = manifest.Find("edge_attr")) {
+    edge_sizes = {{edge_attr->dtype, edge_attr->size_bytes}, graph.node_count, graph.edge_count, edge_attr->shape[1]};
+  }
   const int64_t disk_bytes = DiskBytesBound(manifest);
   return uploads_.Begin(std::move(manifest), [&]() -> Status {
     VICINAL_RETURN_IF_ERROR(engine_.CheckUploads(disk_bytes));
     if (!graph.serving) return NotReady(graph);
+    if (kind == FeatureKind::kEdges && !graph.serving->edge_order_kept) return EdgeOrderMissing(graph.name);
     for (const FeatureSetResource& set : graph.feature_sets) {
-      if (set.name != spec.name()) continue;
+      if (set.kind != kind || set.name != spec.name()) continue;
       if (!spec.replace())
-        return AlreadyExists("feature set", spec.name(), "set replace to replace it, or delete it first");
-      VICINAL_RETURN_IF_ERROR(CheckVersion("feature set", spec.name(), set.version, spec.if_version()));
+        return AlreadyExists(TypeName(kind), spec.name(), "set replace to replace it, or delete it first");
+      VICINAL_RETURN_IF_ERROR(CheckVersion(TypeName(kind), spec.name(), set.version, spec.if_version()));
     }
-    VICINAL_RETURN_IF_ERROR(CheckFitsBeside(graph, sizes));
-    return engine_.CheckFeaturesFit(sizes, spec.replace());
+    VICINAL_RETURN_IF_ERROR(
+        CheckFitsBeside(graph, kind == FeatureKind::kEdges ? LeastBytes(edge_sizes) : LeastBytes(sizes)));
+    return kind == FeatureKind::kEdges ? engine_.CheckEdgeFeaturesFit(edge_sizes, spec.replace())
+                                       : engine_.CheckFeaturesFit(sizes, spec.replace());
   });
 }
 
@@ -166,7 +184,9 @@ std::unique_ptr<GraphHandler::FeaturesUpload> GraphHandler::UploadFeatures(const
                            v1::UploadFeaturesResponse* response) { return MakeFeatures(spec, content, response); };
   const auto version_of = [](const v1::UploadFeaturesResponse& made) {
     const v1::FeatureSet& set = made.feature_set();
-    return UploadedVersion{UploadedVersion::Kind::kFeatures, set.graph(), set.name(), set.version()};
+    const bool edges = set.kind() == v1::FEATURE_KIND_EDGES;
+    return UploadedVersion{edges ? UploadedVersion::Kind::kEdgeFeatures : UploadedVersion::Kind::kFeatures, set.graph(),
+                           set.name(), set.version()};
   };
   const auto refresh = [this](v1::UploadFeaturesResponse* response) { return RefreshFeatures(response); };
   return std::make_unique<FeaturesUpload>(FeaturesUpload::Parts{engine_, uploads_, metrics_}, UploadKind::kFeatures,
@@ -175,15 +195,23 @@ std::unique_ptr<GraphHandler::FeaturesUpload> GraphHandler::UploadFeatures(const
 
 Status GraphHandler::RefreshFeatures(v1::UploadFeaturesResponse* response) const {
   const std::string name = response->feature_set().name();
+  const bool edges = response->feature_set().kind() == v1::FEATURE_KIND_EDGES;
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(response->feature_set().graph()));
   for (const FeatureSetResource& set : graph.feature_sets) {
-    if (set.name == name) *response->mutable_feature_set() = ToProto(set);
+    if (set.name == name && (set.kind == FeatureKind::kEdges) == edges) *response->mutable_feature_set() = ToProto(set);
   }
   return OkStatus();
 }
 
 Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content,
                                   v1::UploadFeaturesResponse* response) {
+  if (const std::optional<TensorView> edge_attr = content.Look("edge_attr")) {
+    VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
+                             engine_.PutEdgeFeatures(spec.graph(), spec.name(), {*edge_attr, spec.source_digest()},
+                                                     spec.replace(), spec.if_version(), content.memory.bytes()));
+    *response->mutable_feature_set() = ToProto(set);
+    return OkStatus();
+  }
   FeatureTensors tensors;
   tensors.dense = content.Look("x");
   tensors.indptr = content.Look("x_indptr");
@@ -283,7 +311,10 @@ Status GraphHandler::ListFeatures(const Call& call, const v1::ListFeaturesReques
   VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(request.graph()));
-  for (const FeatureSetResource& set : graph.feature_sets) *response->add_feature_sets() = ToProto(set);
+  for (const FeatureSetResource& set : graph.feature_sets) {
+    *(set.kind == FeatureKind::kEdges ? response->add_edge_feature_sets() : response->add_feature_sets()) =
+        ToProto(set);
+  }
   return OkStatus();
 }
 
@@ -292,7 +323,17 @@ Status GraphHandler::DeleteFeatures(const Call& call, const v1::DeleteFeaturesRe
   VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
-  return engine_.DeleteFeatures(request.graph(), request.name());
+  switch (request.kind()) {
+    case v1::FEATURE_KIND_UNSPECIFIED:
+    case v1::FEATURE_KIND_NODES:
+      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kNodes);
+    case v1::FEATURE_KIND_EDGES:
+      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kEdges);
+    default:
+      return InvalidArgument("BAD_FEATURES", "kind",
+                             absl::StrCat("kind is ", static_cast<int>(request.kind()),
+                                          ", which this server does not know; send NODES or EDGES"));
+  }
 }
 
 StatusOr<std::unique_ptr<Subscription>> GraphHandler::Watch(const Call& call, const v1::WatchGraphRequest& request,

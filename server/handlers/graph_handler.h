@@ -54,7 +54,8 @@ class GraphHandler {
  private:
   // `disk_bytes`: that it may take in a state directory.
   Status AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSizes& sizes, int64_t disk_bytes) const;
-  Status CheckFitsBeside(const GraphResource& graph, const FeatureSizes& sizes) const;
+  // `set_bytes`: the least that the new set takes in memory.
+  Status CheckFitsBeside(const GraphResource& graph, int64_t set_bytes) const;
   StatusOr<UploadStore::Hold> BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec);
   Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
   Status MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content, v1::UploadFeaturesResponse* response);

@@ -97,6 +97,11 @@ StatusOr<bool> ReadTarget(const std::string& name, const InferParameter& value, 
     target->set_feature_set_version(version);
   } else if (name == "feature_set") {
     VICINAL_ASSIGN_OR_RETURN(*target->mutable_feature_set(), TextOf(name, value));
+  } else if (name == "edge_feature_set_version") {
+    VICINAL_ASSIGN_OR_RETURN(const int64_t version, IntOf(name, value, 0, kMost));
+    target->set_edge_feature_set_version(version);
+  } else if (name == "edge_feature_set") {
+    VICINAL_ASSIGN_OR_RETURN(*target->mutable_edge_feature_set(), TextOf(name, value));
   } else if (name == "ids_digest") {
     VICINAL_ASSIGN_OR_RETURN(*target->mutable_ids_digest(), TextOf(name, value));
   } else {
@@ -130,7 +135,7 @@ Status ReadParameter(const std::string& name, const InferParameter& value, Param
           absl::StrCat("the parameter ", Quoted(name),
                        " is unknown; known are top_k, output, priority, timeout, binary_data_output, "
                        "triton_enable_empty_final_response, incarnation, graph_version, feature_set, "
-                       "feature_set_version, ids_digest"));
+                       "feature_set_version, edge_feature_set, edge_feature_set_version, ids_digest"));
     }
     out->names_target = true;
   }

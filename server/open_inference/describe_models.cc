@@ -72,7 +72,8 @@ bool Fits(const GraphResource& graph, const ModelResource& model) {
   if (model.graph_level) return false;
   if (!graph.serving) return true;
   return std::any_of(graph.feature_sets.begin(), graph.feature_sets.end(), [&](const FeatureSetResource& set) {
-    return set.name == wire::kDefaultFeatureSet && set.feature_count == model.feature_count;
+    return set.kind == FeatureKind::kNodes && set.name == wire::kDefaultFeatureSet &&
+           set.feature_count == model.feature_count;
   });
 }
 

@@ -55,6 +55,10 @@ void SetServedBy(const v1::ServedBy& served_by, inference::ModelInferResponse* r
   (*response->mutable_parameters())["incarnation"].set_string_param(served_by.incarnation());
   if (served_by.graph().empty()) return;
   SetNumber("graph_version", served_by.graph_version(), response);
+  if (!served_by.edge_feature_set().empty()) {
+    (*response->mutable_parameters())["edge_feature_set"].set_string_param(served_by.edge_feature_set());
+    SetNumber("edge_feature_set_version", served_by.edge_feature_set_version(), response);
+  }
   if (served_by.feature_set().empty()) return;
   (*response->mutable_parameters())["feature_set"].set_string_param(served_by.feature_set());
   SetNumber("feature_set_version", served_by.feature_set_version(), response);

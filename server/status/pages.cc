@@ -190,10 +190,10 @@ std::string KernelsSection(const TuningReport& report) {
 }
 
 std::string FeatureSetsSection(const GraphResource& graph) {
-  HtmlTable table({"feature set", "version", "features", "stored as", "memory"});
+  HtmlTable table({"feature set", "of", "version", "features", "stored as", "memory"});
   for (const FeatureSetResource& set : graph.feature_sets) {
-    table.Add({set.name, absl::StrCat(set.version), CountText(set.feature_count), set.sparse ? "CSR" : "dense",
-               BytesText(set.size_bytes)});
+    table.Add({set.name, set.kind == FeatureKind::kEdges ? "edges" : "nodes", absl::StrCat(set.version),
+               CountText(set.feature_count), set.sparse ? "CSR" : "dense", BytesText(set.size_bytes)});
   }
   return absl::StrCat("<h2>Feature sets</h2>\n", table.Text("There is none."));
 }

@@ -194,11 +194,16 @@ int64_t UploadManifest::size_bytes() const {
   return bytes;
 }
 
-std::optional<TensorSize> UploadManifest::SizeOf(std::string_view tensor) const {
+const ManifestTensor* UploadManifest::Find(std::string_view tensor) const {
   for (const ManifestTensor& one : tensors) {
-    if (one.name == tensor) return TensorSize{one.dtype, one.size_bytes};
+    if (one.name == tensor) return &one;
   }
-  return std::nullopt;
+  return nullptr;
+}
+
+std::optional<TensorSize> UploadManifest::SizeOf(std::string_view tensor) const {
+  const ManifestTensor* const found = Find(tensor);
+  return found != nullptr ? std::optional<TensorSize>({found->dtype, found->size_bytes}) : std::nullopt;
 }
 
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits) {
@@ -230,7 +235,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
                 spec.replace(), limits);
 }
 
-StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count,
+StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count, int64_t edge_count,
                                             const Limits& limits) {
   VICINAL_RETURN_IF_ERROR(CheckName(spec.graph(), "spec.graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(spec.name(), "spec.name"));
@@ -238,9 +243,18 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
   VICINAL_RETURN_IF_ERROR(CheckReplace(spec.replace(), spec.if_version()));
   VICINAL_RETURN_IF_ERROR(CheckDigest(spec.source_digest(), kSourceDigest));
   VICINAL_ASSIGN_OR_RETURN(TensorTable table,
-                           TensorTable::Read(spec.tensors(), {"x", "x_indptr", "x_indices", "x_values"}));
-  VICINAL_ASSIGN_OR_RETURN(const bool present, CheckFeatures(table, node_count, spec.feature_count(), limits));
-  if (!present) return Bad("spec.tensors", "no features are declared: send x, or x_indptr, x_indices and x_values");
+                           TensorTable::Read(spec.tensors(), {"x", "x_indptr", "x_indices", "x_values", "edge_attr"}));
+  VICINAL_ASSIGN_OR_RETURN(const bool of_nodes, CheckFeatures(table, node_count, spec.feature_count(), limits));
+  const bool of_edges = table.Find("edge_attr") != nullptr;
+  if (of_nodes && of_edges) {
+    return Bad("spec.tensors", "a set has features of nodes or of edges: upload edge_attr as a set of its own");
+  }
+  if (!of_nodes && !of_edges) {
+    return Bad(
+        "spec.tensors",
+        "no features are declared: send x, or x_indptr, x_indices and x_values, or edge_attr for features of edges");
+  }
+  VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(table, edge_count, limits));
   return Finish(UploadKind::kFeatures, spec.upload_id(), absl::StrCat(spec.graph(), "/", spec.name()),
                 spec.SerializeAsString(), std::move(table), spec.replace(), limits);
 }

@@ -39,6 +39,8 @@ struct UploadManifest {
   bool replace = false;
 
   int64_t size_bytes() const;
+  // Null: it is not declared.
+  const ManifestTensor* Find(std::string_view tensor) const;
   // Of that tensor; nullopt: it is not declared.
   std::optional<TensorSize> SizeOf(std::string_view tensor) const;
 };
@@ -46,8 +48,8 @@ struct UploadManifest {
 // INVALID_ARGUMENT, naming the field of the spec: names outside the grammar, tensors unknown, missing, twice, of a
 // wrong type or shape, inconsistent counts, exceeded limits.
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, const Limits& limits);
-// `node_count`: of the graph that the features belong to.
-StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count,
+// `node_count`, `edge_count`: of the graph that the features belong to.
+StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, int64_t node_count, int64_t edge_count,
                                             const Limits& limits);
 StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, const Limits& limits);
 

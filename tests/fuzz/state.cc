@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "engine/durable/graph_codec.h"
 #include "engine/durable/layout_document.h"
+#include "engine/durable/sections.h"
 #include "engine/durable/tuning_document.h"
+#include "engine/durable/version_files.h"
 #include "engine/kernels/registry.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/manifest.h"
@@ -119,13 +122,60 @@ void LayoutDocument(std::string_view input) {
   }
 }
 
+// Three nodes, two edges.
+const PreparedGraph& TwoEdges(Device& device) {
+  static const PreparedGraph* const graph = [&device] {
+    PreparedGraph::Parts parts;
+    parts.csr.num_rows = parts.csr.num_cols = 3;
+    parts.csr.row_ptr = {0, 1, 2, 2};
+    parts.csr.col = {1, 2};
+    parts.permutation = Permutation::Identity(3);
+    return new PreparedGraph(std::move(parts), &device);
+  }();
+  return *graph;
+}
+
+// Rows and columns of the section, the metadata up to a zero, and the section's numbers.
+void EdgeFeatureSet(std::string_view input) {
+  static Device* const device = MakeCpuDevice(1).release();
+  if (input.size() < 2) return;
+  const int64_t rows = static_cast<uint8_t>(input[0]) % 8, cols = static_cast<uint8_t>(input[1]) % 8;
+  const std::string_view rest = input.substr(2);
+  const size_t end = std::min(rest.find('\0'), rest.size());
+  const std::string_view numbers = rest.substr(std::min(end + 1, rest.size()));
+  std::vector<float> values(static_cast<size_t>(rows * cols));
+  if (!values.empty())
+    std::memcpy(values.data(), numbers.data(), std::min(numbers.size(), values.size() * sizeof(float)));
+  const state::VersionId graph{state::Store::kGraphs, "g", 1, "", 0}, set{state::Store::kEdgeFeatures, "s", 2, "g", 1};
+  state::SimulatedFileSystem files;
+  const auto directory = state::StateDirectory::Open(&files, {});
+  FUZZ_CHECK(directory.ok(), directory.status().ToString());
+  const auto graph_writer = (*directory)->BeginVersion(graph);
+  FUZZ_CHECK(graph_writer.ok() && (*graph_writer)->Publish("{}").ok(), "the graph");
+  const auto writer = (*directory)->BeginVersion(set);
+  FUZZ_CHECK(writer.ok(), writer.status().ToString());
+  const Status file = durable::WriteFile(
+      **writer, "features", {{{"edge_attr", DataType::kFloat32, {rows, cols}}, durable::BytesOf(values)}}, {});
+  FUZZ_CHECK(file.ok(), file.ToString());
+  if (!(*writer)->Publish(std::string(rest.substr(0, end))).ok()) return;  // it is no JSON object
+  const auto manifest = (*directory)->GetManifest(set);
+  FUZZ_CHECK(manifest.ok(), manifest.status().ToString());
+  const auto bound = durable::FeatureBytesBound(*manifest, {3, 2}, *device);
+  (void)durable::DescribeFeatures(*manifest, {3, 2});
+  const auto read = durable::ReadEdgeFeatures(**directory, *manifest, TwoEdges(*device), *device, nullptr);
+  if (!read.ok()) return CheckStateError(read.status());
+  FUZZ_CHECK(bound.ok() && *bound >= read->edges->size_bytes(), "the bound is too small");
+  FUZZ_CHECK(read->edges->rows() == 2 && read->edges->cols() == cols && rows == 2, "another shape");
+}
+
 }  // namespace
 
 std::vector<Target> StateTargets() {
   return {{"section_file", "section_file", SectionFile},
           {"manifest", "manifest", Manifest},
           {"tuning_document", "tuning_document", TuningDocument},
-          {"layout_document", "layout_document", LayoutDocument}};
+          {"layout_document", "layout_document", LayoutDocument},
+          {"edge_feature_set", "edge_feature_set", EdgeFeatureSet}};
 }
 
 }  // namespace vicinal::fuzz

@@ -43,6 +43,7 @@ GraphSource SmallGraph() {
   graph.edge_index = Tensor<int32_t>(DataType::kInt32, {2, 6}, {0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 2});
   graph.edge_weight = Tensor<float>(DataType::kFloat32, {6}, {1, 2, 1, 0.5f, 1, 1});
   graph.x = Tensor<float>(DataType::kFloat32, {5, 2}, {0, 1, 1, 0, -1, 2, 3, 1, 0.5f, 0});
+  graph.keep_edge_order = true;
   return graph;
 }
 

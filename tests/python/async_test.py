@@ -8,7 +8,7 @@ import unittest
 import numpy as np
 
 import vicinal
-from data import model_files, read_graph
+from data import layer_model, model_files, read_graph
 from server_process import ServerProcess
 from vicinal import errors
 
@@ -52,6 +52,19 @@ class AsyncClientTest(unittest.IsolatedAsyncioTestCase):
         np.testing.assert_array_equal(np.concatenate([answer.get().logits for answer in answers]), expected)
         answers = [answer async for answer in self.client.query_stream([vicinal.EmbedQuery("cora", "nope", [1])], in_order=False)]
         self.assertIsInstance(answers[0].error, errors.NotFound)
+
+    async def test_edge_feature_sets(self):
+        graph = read_graph("tiny")
+        await self.client.upload_model("gine", *layer_model("gine"))
+        made = await self.client.upload_graph("tiny", graph["edge_index"], x=graph["x"], keep_edge_order=True)
+        self.assertEqual(made.edge_feature_sets, ())
+        one = await self.client.upload_edge_features("tiny", graph["edge_attr"], name="one")
+        answer = await self.client.classify("tiny", "gine", [3], edge_feature_set="one")
+        self.assertEqual((answer.served_by.edge_feature_set, answer.served_by.edge_feature_set_version), ("one", one.version))
+        self.assertEqual([found.name for found in await self.client.list_edge_features("tiny")], ["one"])
+        await self.client.delete_edge_features("tiny", "one")
+        with self.assertRaises(errors.NotFound):
+            await self.client.delete_edge_features("tiny", "one")
 
     async def test_errors_are_typed(self):
         with self.assertRaises(errors.NotFound):

@@ -134,6 +134,43 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(few.named(), [[9]])
         self.assertEqual((few.partners.tolist(), few.scores[0, 1]), ([[9, -1]], -np.inf))
 
+    def test_edge_feature_sets_stand_for_the_graphs_own(self):
+        graph = read_graph("tiny")
+        monday, tuesday = graph["edge_attr"][::-1].copy(), graph["edge_attr"] * 0.5 - 0.25
+        self.client.upload_model("gine", *layer_model("gine"))
+        arguments = {"x": graph["x"], "edge_weight": graph["edge_weight"], "reorder": "rcm"}
+        bare = self.client.upload_graph("bare", graph["edge_index"], keep_edge_order=True, **arguments)
+        self.assertEqual((bare.edge_features, bare.edge_feature_sets), (0, ()))
+        expected = {}
+        for name, rows in (("monday", monday), ("tuesday", tuesday)):
+            self.client.upload_graph(name, graph["edge_index"], edge_attr=rows, **arguments)
+            expected[name] = self.client.classify(name, "gine", logits=True).logits
+            made = self.client.upload_edge_features("bare", rows, name=name)
+            self.assertEqual((made.num_nodes, made.num_edges, made.num_features), (0, len(rows), rows.shape[1]))
+            answer = self.client.classify("bare", "gine", logits=True, edge_feature_set=name)
+            np.testing.assert_array_equal(answer.logits, expected[name])
+            self.assertEqual((answer.served_by.edge_feature_set, answer.served_by.edge_feature_set_version), (name, made.version))
+        with self.assertRaises(errors.FailedPrecondition) as raised:
+            self.client.classify("bare", "gine")
+        self.assertEqual(raised.exception.reason, "EDGE_ATTR_MISSING")
+        with self.assertRaises(errors.AlreadyExists):
+            self.client.upload_edge_features("bare", tuesday, name="monday")
+        self.client.upload_edge_features("bare", tuesday)
+        np.testing.assert_array_equal(self.client.classify("bare", "gine", logits=True).logits, expected["tuesday"])
+        (query,) = self.client.query_stream([vicinal.ClassifyQuery("bare", "gine", logits=True, edge_feature_set="monday")])
+        np.testing.assert_array_equal(query.get().logits, expected["monday"])
+        self.assertEqual([one.name for one in self.client.list_edge_features("bare")], ["default", "monday", "tuesday"])
+        self.assertEqual([one.name for one in self.client.list_features("bare")], ["default"])
+        self.client.delete_edge_features("bare", "monday")
+        self.client.delete_edge_features("bare", "monday", missing_ok=True)
+        with self.assertRaises(errors.NotFound):
+            self.client.classify("bare", "gine", edge_feature_set="monday")
+        with self.assertRaises(errors.InvalidArgument):
+            self.client.upload_edge_features("bare", tuesday[1:], name="short")
+        with self.assertRaises(errors.FailedPrecondition) as raised:
+            self.client.upload_edge_features("cora", np.ones((10556, 2)))
+        self.assertEqual(raised.exception.reason, "EDGE_ORDER_MISSING")
+
     def test_links_of_a_graph_with_its_own_ids(self):
         self.small_graph("linked")
         pairs = self.client.predict_links("linked", "gcn", ["ann"], ["bob"])

@@ -141,7 +141,7 @@ class ExportTest(unittest.TestCase):
 
     def test_the_cookbook(self):
         blocks = snippets("python_cookbook.md", "export_test.py")
-        self.assertEqual(len(blocks), 3)
+        self.assertEqual(len(blocks), 4)
         data = make_data(seed=4)
         data.edge_attr = torch.randn(data.num_edges, 3)
         names = {**vars(pyg), "__name__": __name__, "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
@@ -149,6 +149,7 @@ class ExportTest(unittest.TestCase):
             names["data"] = data if "predict_links" not in block else make_data(seed=6)
             exec(block, names)  # pylint: disable=exec-used
         self.assertEqual(self.client.get_graph("bonds").edge_features, 3)
+        self.assertEqual(self.client.get_graph("bonds").edge_feature_sets, ("default", "what_if"))
         self.assertTrue(self.client.get_model("weighted").raw.uses_edge_weight)
         self.assertEqual(self.client.get_model("links").decoder, "bilinear")
         with torch.no_grad():

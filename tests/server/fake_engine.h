@@ -47,6 +47,10 @@ class FakeEngine : public Engine {
     last_feature_sizes = sizes;
     return fail_fit;
   }
+  Status CheckEdgeFeaturesFit(const EdgeFeatureSizes&, bool) override {
+    MutexLock lock(&mutex_);
+    return fail_fit;
+  }
   StatusOr<GraphResource> PutGraph(GraphSource source, Reservation) override {
     MutexLock lock(&mutex_);
     ++puts;
@@ -114,7 +118,16 @@ class FakeEngine : public Engine {
     set.version = puts;
     return set;
   }
-  Status DeleteFeatures(const std::string&, const std::string& name) override { return NotFound("feature set", name); }
+  StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
+                                               const EdgeFeatureTensors&, bool replace, int64_t if_version,
+                                               int64_t) override {
+    VICINAL_ASSIGN_OR_RETURN(FeatureSetResource set, PutFeatures(graph, name, {}, replace, if_version, {}));
+    set.kind = FeatureKind::kEdges;
+    return set;
+  }
+  Status DeleteFeatures(const std::string&, const std::string& name, FeatureKind kind) override {
+    return NotFound(TypeName(kind), name);
+  }
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits&, Reservation) override {
     return NotFound("model", source.name);
   }

@@ -218,6 +218,7 @@ def _store(directory):
                 raise Damaged(f"{version}: manifest of {found.manifest['name']}")
             yield found
             yield from _store(version / "features")
+            yield from _store(version / "edge_features")
 
 
 def versions(directory):

@@ -34,7 +34,7 @@ class StateReaderTest(unittest.TestCase):
         self.assertEqual(state_reader.crc32c(data), crc ^ 0xFFFFFFFF)
 
     def test_contents(self):
-        graph, features, model = state_reader.versions(self.state)
+        graph, features, edges, model = state_reader.versions(self.state)
         self.assertEqual(graph.manifest["name"], "g" * 250 + "/é")
         self.assertEqual((graph.manifest["version"], graph.manifest["metadata"]), (7, {"nodes": 200000}))
         row_ptr = graph.read("topology.vsec", "row_ptr")
@@ -43,12 +43,13 @@ class StateReaderTest(unittest.TestCase):
         self.assertEqual(graph.read("topology.vsec", "none").shape, (0, 4))
         self.assertEqual((features.manifest["graph"], features.manifest["graph_version"]), ("g" * 250 + "/é", 7))
         self.assertEqual(model.manifest["name"], "../m")
-        for version in (features, model):
+        self.assertEqual((edges.manifest["store"], edges.manifest["name"]), ("edge_features", "daily"))
+        for version in (features, edges, model):
             expected = (numpy.arange(60, dtype=numpy.float32) / 8).reshape(4, 15)
             numpy.testing.assert_array_equal(version.read("matrix.vsec", "x"), expected)
 
     def test_tuning(self):
-        graph, features, _ = state_reader.versions(self.state)
+        graph, features, *_ = state_reader.versions(self.state)
         self.assertEqual(graph.tuning(), {"one": [{"width": 16}], "two": [{"width": 32}]})
         self.assertEqual(features.tuning(), {})
         name = f"tuning-{state_reader.crc32c(b'one'):08x}.json"
@@ -59,7 +60,7 @@ class StateReaderTest(unittest.TestCase):
             graph.tuning()
 
     def test_layouts(self):
-        graph, features, _ = state_reader.versions(self.state)
+        graph, features, *_ = state_reader.versions(self.state)
         (layout,) = graph.layouts()["one"]
         self.assertEqual((layout["kernel"], layout["layout"]), ("partition_dual", "theta 80/1000"))
         file = graph.layout_file(layout)

@@ -85,6 +85,7 @@ Status WriteAll(const std::string& path) {
   }
   VICINAL_RETURN_IF_ERROR(WriteLayout(*directory, graph));
   VICINAL_RETURN_IF_ERROR(WriteMatrix(*directory, {Store::kFeatures, "default", 2, name, 7}));
+  VICINAL_RETURN_IF_ERROR(WriteMatrix(*directory, {Store::kEdgeFeatures, "daily", 4, name, 7}));
   return WriteMatrix(*directory, {Store::kModels, "../m", 3, "", 0});
 }
 

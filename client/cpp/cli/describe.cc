@@ -62,9 +62,13 @@ void PrintStages(const v1::Graph& graph, std::ostream& out) {
 }
 
 void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
-  if (graph.feature_sets_size() == 0) return;
+  if (graph.feature_sets_size() > 0) {
+    out << '\n';
+    PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
+  }
+  if (graph.edge_feature_sets_size() == 0) return;
   out << '\n';
-  PrintFeatureSets({graph.feature_sets().begin(), graph.feature_sets().end()}, out);
+  PrintEdgeFeatureSets({graph.edge_feature_sets().begin(), graph.edge_feature_sets().end()}, out);
 }
 
 // Where the version is that serves, for tables.
@@ -117,6 +121,7 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out) {
   for (const v1::Graph& graph : graphs) {
     std::vector<std::string> sets;
     for (const v1::FeatureSet& set : graph.feature_sets()) sets.push_back(set.name());
+    for (const v1::FeatureSet& set : graph.edge_feature_sets()) sets.push_back(set.name() + " (edges)");
     table.Add({graph.name(), absl::StrCat(graph.version()), StateName(graph.state()), absl::StrCat(graph.node_count()),
                absl::StrCat(graph.edge_count()), WidthText(graph.edge_feature_width()), graph.order(),
                FormatBytes(graph.size_bytes()), PlaceText(graph), absl::StrJoin(sets, ", ")});
@@ -180,11 +185,24 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
   table.Print(out);
 }
 
+void PrintEdgeFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out) {
+  if (sets.empty()) return;
+  Table table({"edge feature set", "version", "edges", "features", "memory"});
+  for (const v1::FeatureSet& set : sets) {
+    table.Add({set.name(), absl::StrCat(set.version()), absl::StrCat(set.edge_count()),
+               absl::StrCat(set.feature_count()), FormatBytes(set.size_bytes())});
+  }
+  table.Print(out);
+}
+
 std::string Served(const v1::ServedBy& served) {
   std::string text;
   if (!served.graph().empty()) absl::StrAppend(&text, served.graph(), " v", served.graph_version());
   if (!served.feature_set().empty()) {
     absl::StrAppend(&text, " (features ", served.feature_set(), " v", served.feature_set_version(), ")");
+  }
+  if (!served.edge_feature_set().empty()) {
+    absl::StrAppend(&text, " (edge features ", served.edge_feature_set(), " v", served.edge_feature_set_version(), ")");
   }
   absl::StrAppend(&text, text.empty() ? "" : ", ", served.model(), " v", served.model_version());
   if (!served.graph().empty()) absl::StrAppend(&text, ", numerics revision ", served.numerics_revision());

@@ -21,6 +21,7 @@ void PrintGraphs(const std::vector<v1::Graph>& graphs, std::ostream& out);
 // The part of PrintGraph about degrees and locality.
 void PrintProfile(const v1::Graph& graph, std::ostream& out);
 void PrintFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out);
+void PrintEdgeFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out);  // nothing if there are none
 void PrintModel(const v1::Model& model, std::ostream& out);
 void PrintModels(const std::vector<v1::Model>& models, std::ostream& out);
 

@@ -106,8 +106,8 @@ void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out)
 
 absl::Status Explain(const Context& context) {
   const Arguments& args = context.args;
-  for (const char* option :
-       {"feature_set", "output", "verbose", "links", "attention", "kernel", "precision", "product_precision"}) {
+  for (const char* option : {"feature_set", "edge_feature_set", "output", "verbose", "links", "attention", "kernel",
+                             "precision", "product_precision"}) {
     if (args.Has(option) && !args.Has("model")) {
       return absl::InvalidArgumentError(absl::StrCat("--", option, " concerns the plan, so it needs --model MODEL"));
     }
@@ -125,6 +125,7 @@ absl::Status Explain(const Context& context) {
   request.mutable_target()->set_graph(args.Positional(0));
   request.mutable_target()->set_model(args.Text("model"));
   request.mutable_target()->set_feature_set(args.Text("feature_set"));
+  request.mutable_target()->set_edge_feature_set(args.Text("edge_feature_set"));
   request.set_output(args.Text("output"));
   request.set_attention(args.Text("attention"));
   if (args.Has("links")) request.mutable_links();
@@ -156,6 +157,8 @@ Command ExplainCommand() {
       "",
       {{"model", OptionKind::kName, "MODEL", "the model to plan for"},
        {"feature_set", OptionKind::kName, "NAME", "feature set to plan with; default: default"},
+       {"edge_feature_set", OptionKind::kName, "NAME",
+        "edge feature set to plan with; default: default, or the graph's own edge_attr"},
        {"output", OptionKind::kText, "OUTPUT", "plan for this output of the model; default: its last layer"},
        {"links", OptionKind::kFlag, "", "explain scores of links, by the model's decoder or dot"},
        {"attention", OptionKind::kText, "LAYER", "explain the attention weights of this layer"},

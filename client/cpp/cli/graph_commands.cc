@@ -44,6 +44,7 @@ v1::UploadGraphSpec MakeSpec(const Arguments& args, const GraphData& graph) {
   spec.set_if_version(args.Integer("if_version", 0));
   if (graph.ids) spec.set_ids_digest(graph.ids->Digest());
   spec.set_pinned(args.Has("pinned"));
+  spec.set_keep_edge_order(args.Has("keep_edge_order"));
   return spec;
 }
 
@@ -82,7 +83,11 @@ absl::StatusOr<Replaced> FindReplaced(const Context& context, bool brings_featur
     if (!brings_features || set.name() != wire::kDefaultFeatureSet)
       replaced.sets.push_back(absl::StrCat("'", set.name(), "'"));
   }
-  if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) return replaced;
+  if (replaced.sets.empty() || brings_features || context.args.Has("drop_features")) {
+    for (const v1::FeatureSet& set : there->edge_feature_sets())
+      replaced.sets.push_back(absl::StrCat("'", set.name(), "' (edges)"));
+    return replaced;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("graph '", name, "' has ", SetsOf(replaced.sets),
                    ", which a replacement drops, and this upload contains no features: ",
@@ -218,6 +223,8 @@ Syntax UploadSyntax() {
        {"format", OptionKind::kText, "FORMAT", "auto (default), npz, edgelist or mtx", FormatWords()},
        {"x", OptionKind::kText, "FILE.npy", "features [N, F] (.npy, or .npz with x), instead of the file's own"},
        {"edge_attr", OptionKind::kText, "FILE.npy", "features of edges [E, A], in the order of FILE's edges"},
+       {"keep_edge_order", OptionKind::kFlag, "",
+        "edge feature sets can be uploaded later (features upload --edges); implied by features of edges"},
        {"undirected", OptionKind::kFlag, "",
         "add missing reverse edges, with the same weights and features; duplicates stay"},
        AtLeast(1, {"num_nodes", OptionKind::kInteger, "N", "number of nodes; ids are then 0..N-1"}),

@@ -75,6 +75,7 @@ absl::Status FillRequest(const Arguments& args, const Query& query, Request* req
   request->mutable_target()->set_graph(args.Text("graph"));
   request->mutable_target()->set_model(args.Text("model"));
   request->mutable_target()->set_feature_set(args.Text("feature_set"));
+  request->mutable_target()->set_edge_feature_set(args.Text("edge_feature_set"));
   if (query.nodes) {
     request->mutable_nodes()->mutable_ids()->Add(query.nodes->begin(), query.nodes->end());
   } else {
@@ -257,6 +258,8 @@ std::vector<Option> QueryOptions() {
       {"ids", OptionKind::kText, "FILE",
        "map of the graph's own ids; default: GRAPH.ids.txt in this folder; none: row numbers"},
       {"feature_set", OptionKind::kName, "NAME", "stored feature set; default: default"},
+      {"edge_feature_set", OptionKind::kName, "NAME",
+       "edge feature set; default: default, or the graph's own edge_attr"},
       {"features", OptionKind::kText, "FILE",
        "features of all nodes for this request, instead of a stored set (.npz or .npy)"},
       AtLeast(1, {"max_answer_bytes", OptionKind::kInteger, "BYTES",

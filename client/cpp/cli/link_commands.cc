@@ -60,6 +60,7 @@ absl::Status FillRequest(const Arguments& args, Request* request) {
   request->mutable_target()->set_graph(args.Text("graph"));
   request->mutable_target()->set_model(args.Text("model"));
   request->mutable_target()->set_feature_set(args.Text("feature_set"));
+  request->mutable_target()->set_edge_feature_set(args.Text("edge_feature_set"));
   CLIENT_ASSIGN_OR_RETURN(const v1::LinkDecoder decoder, ReadDecoder(args));
   request->set_decoder(decoder);
   CLIENT_ASSIGN_OR_RETURN(const int32_t relation, Small(args, "relation", 0));
@@ -261,6 +262,8 @@ std::vector<Option> LinkOptions(std::vector<Option> own) {
       {"ids", OptionKind::kText, "FILE",
        "map of the graph's own ids; default: GRAPH.ids.txt in this folder; none: row numbers"},
       {"feature_set", OptionKind::kName, "NAME", "stored feature set; default: default"},
+      {"edge_feature_set", OptionKind::kName, "NAME",
+       "edge feature set; default: default, or the graph's own edge_attr"},
       AtLeast(1, {"max_answer_bytes", OptionKind::kInteger, "BYTES",
                   "largest answer to keep, all rows together; default: 4294967296 (4 GiB)"}),
       {"out", OptionKind::kText, "FILE", "write all rows: FILE.npy gets the scores, FILE.npz all matrices"}};

@@ -155,6 +155,7 @@ absl::StatusOr<load::MixOptions> ReadMix(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(mix.feature_rows, BoundedInteger(args, "feature_rows", 1, 10'000'000));
   CLIENT_ASSIGN_OR_RETURN(mix.graphs_per_call, BoundedInteger(args, "graphs_per_call", 16, 100'000));
   mix.feature_set = args.Text("feature_set");
+  mix.edge_feature_set = args.Text("edge_feature_set");
   mix.return_logits = args.Has("logits");
   mix.return_probabilities = args.Has("probabilities");
   CLIENT_RETURN_IF_ERROR(AddExecution(args, &mix.execution));
@@ -226,6 +227,8 @@ Command LoadCommand() {
        {"logits", OptionKind::kFlag, "", "also ask for the logits"},
        {"probabilities", OptionKind::kFlag, "", "also ask for all probabilities"},
        {"feature_set", OptionKind::kName, "NAME", "stored feature set; default: default"},
+       {"edge_feature_set", OptionKind::kName, "NAME",
+        "edge feature set; default: default, or the graph's own edge_attr"},
        AtLeast(1, {"feature_rows", OptionKind::kInteger, "ROWS", "of classify_rows; default: 1"}),
        AtLeast(1, {"graphs_per_call", OptionKind::kInteger, "GRAPHS", "of classify_graphs; default: 16"})}};
   for (Option& option : ExecutionOptionsOf(/*receptive_field=*/true)) syntax.options.push_back(std::move(option));

@@ -12,15 +12,17 @@
 namespace vicinal::client::cli {
 namespace {
 
-// `values`: [E] or [E, A]; `name` as in the file; `edge` describes the edge of a row, from 0.
+// `values`: [E] or [E, A]; `name` as in the file; `edge` describes the edge of a row, from 0, or gives "".
 template <class Edge>
 absl::Status CheckRows(const Array& values, const char* name, const std::string& path, const Edge& edge) {
   const std::optional<NotFinite> found = FindNotFinite(values);
   if (!found) return absl::OkStatus();
   const std::string column = values.shape.size() == 2 ? absl::StrCat(" in column ", found->column) : "";
+  std::string ends = edge(static_cast<size_t>(found->row));
+  if (!ends.empty()) ends = absl::StrCat(" (", ends, ")");
   return FileError(path, 0,
-                   absl::StrCat(name, " of edge ", found->row, " (", edge(static_cast<size_t>(found->row)),
-                                ") contains ", found->value, column, "; every value must be finite as a float32"));
+                   absl::StrCat(name, " of edge ", found->row, ends, " contains ", found->value, column,
+                                "; every value must be finite as a float32"));
 }
 
 }  // namespace
@@ -56,6 +58,10 @@ absl::Status CheckEdgesFinite(const GraphData& graph, const std::string& path, c
   if (graph.edge_weight) CLIENT_RETURN_IF_ERROR(CheckRows(*graph.edge_weight, "edge_weight", path, edge));
   if (!graph.edge_attr) return absl::OkStatus();
   return CheckRows(*graph.edge_attr, "edge_attr", attr_path.empty() ? path : attr_path, edge);
+}
+
+absl::Status CheckEdgesFinite(const Array& features, const std::string& path) {
+  return CheckRows(features, "edge_attr", path, [](size_t) { return std::string(); });
 }
 
 absl::Status CheckEdgesFinite(const GraphBatchData& batch, const std::string& path) {

@@ -24,6 +24,8 @@ absl::Status CheckFinite(const Features& features, const std::string& path, cons
 // file of the features, empty if they came with the edges.
 absl::Status CheckEdgesFinite(const GraphData& graph, const std::string& path, const std::string& attr_path);
 absl::Status CheckEdgesFinite(const GraphBatchData& batch, const std::string& path);
+// Of features [E, A] without their edges.
+absl::Status CheckEdgesFinite(const Array& features, const std::string& path);
 
 }  // namespace vicinal::client::cli
 

@@ -57,7 +57,7 @@ std::string ReasonOf(const absl::Status& status) {
 
 Json IdJson(const state::VersionId& id) {
   Json json = {{"store", std::string(state::ToString(id.store))}, {"name", id.name}, {"version", id.version}};
-  if (id.store == state::Store::kFeatures) json["graph"] = id.graph, json["graph_version"] = id.graph_version;
+  if (state::BelongsToGraph(id.store)) json["graph"] = id.graph, json["graph_version"] = id.graph_version;
   return json;
 }
 
@@ -117,7 +117,7 @@ void PrintInventory(const state::Inventory& inventory, std::ostream& out) {
   int64_t disk_bytes = 0;
   for (const state::VersionInfo& version : inventory.versions) {
     const state::VersionId& id = version.id;
-    const bool features = id.store == state::Store::kFeatures;
+    const bool features = state::BelongsToGraph(id.store);
     table.Add({std::string(state::ToString(id.store)), Shorten(id.name), absl::StrCat(id.version),
                features ? absl::StrCat(Shorten(id.graph), " version ", id.graph_version) : "",
                FormatBytes(version.disk_bytes),

@@ -85,6 +85,12 @@ class Planner {
                                                         "' must be replaced, which drops its feature set '", set.name(),
                                                         "'; declare that set here, or pass --prune to drop it"));
     }
+    if (there.edge_feature_sets_size() > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(file_.path, ":", declared.line, ": graph '", declared.name,
+                       "' must be replaced, which drops its edge feature set '", there.edge_feature_sets(0).name(),
+                       "', and files declare none; pass --prune to drop it, and upload it again"));
+    }
     return absl::OkStatus();
   }
 

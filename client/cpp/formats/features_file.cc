@@ -111,6 +111,11 @@ absl::Status CheckEdgesStayInside(const GraphBatchData& batch, const std::vector
   return absl::OkStatus();
 }
 
+bool IsNpy(const std::string& path) {
+  const std::string_view suffix(".npy");
+  return path.size() > suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
 }  // namespace
 
 absl::StatusOr<Features> ReadFeatures(const Npz& npz, const std::string& path) {
@@ -123,9 +128,27 @@ absl::StatusOr<Features> ReadFeatures(const Npz& npz, const std::string& path) {
       absl::StrCat(path, ": contains no features (neither x nor x_indptr, x_indices, x_data, x_shape)"));
 }
 
+absl::StatusOr<Array> ReadEdgeFeatures(const std::string& path) {
+  absl::StatusOr<Array> array = absl::UnknownError("");
+  if (IsNpy(path)) {
+    array = ReadNpy(path);
+  } else {
+    CLIENT_ASSIGN_OR_RETURN(const Npz npz, Npz::Open(path));
+    if (!npz.Has("edge_attr")) return FileError(path, 0, "contains no edge_attr [E, A]");
+    array = npz.Read("edge_attr");
+  }
+  if (!array.ok()) return array.status();
+  const std::vector<int64_t>& shape = array->shape;
+  if ((shape.size() != 1 && shape.size() != 2) || (shape.size() == 2 && shape[1] < 1)) {
+    return FileError(path, 0,
+                     absl::StrCat("the features of edges have shape ", ShapeToString(shape),
+                                  " instead of [E, A]: one row per edge, in the order of the edges"));
+  }
+  return MakeArray(ToFloats(*array), {shape[0], shape.size() == 1 ? 1 : shape[1]});
+}
+
 absl::StatusOr<Features> ReadFeatures(const std::string& path) {
-  const std::string_view suffix(".npy");
-  if (path.size() > suffix.size() && path.compare(path.size() - suffix.size(), suffix.size(), suffix) == 0) {
+  if (IsNpy(path)) {
     CLIENT_ASSIGN_OR_RETURN(Array matrix, ReadNpy(path));
     return DenseFeatures(std::move(matrix), path);
   }

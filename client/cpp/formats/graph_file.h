@@ -75,6 +75,8 @@ absl::StatusOr<GraphData> ReadGraphFile(const std::string& path, const GraphFile
 // x, or x_indptr, x_indices, x_data, x_shape of an npz; the matrix of an npy. NOT_FOUND if an npz contains neither.
 absl::StatusOr<Features> ReadFeatures(const std::string& path);
 absl::StatusOr<Features> ReadFeatures(const Npz& npz, const std::string& path);
+// Features of edges as a float32 matrix [E, A]: of an npy [E, A] or [E], or edge_attr of an npz.
+absl::StatusOr<Array> ReadEdgeFeatures(const std::string& path);
 
 // A batch of small graphs with features: graph g has the nodes [ptr[g], ptr[g+1]).
 struct GraphBatchData {

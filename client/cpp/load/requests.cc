@@ -65,6 +65,7 @@ Request NodeRequest(const MixOptions& options, const Subject& subject) {
   request.mutable_target()->set_graph(subject.graph);
   request.mutable_target()->set_model(subject.model);
   request.mutable_target()->set_feature_set(options.feature_set);
+  request.mutable_target()->set_edge_feature_set(options.edge_feature_set);
   SetAnswer(options, &request);
   *request.mutable_execution() = options.execution;
   return request;

@@ -65,7 +65,7 @@ struct MixOptions {
   int64_t most_nodes = 10;
   int64_t feature_rows = 1;  // of kClassifyRows
   int64_t graphs_per_call = 16;
-  std::string feature_set;
+  std::string feature_set, edge_feature_set;
   int32_t top_k = 1;
   bool return_logits = false;
   bool return_probabilities = false;

@@ -37,8 +37,10 @@ class EdgeWeigher {
         parts_(job.graph->parts()),
         heads_(step_.heads),
         width_(step_.head_width),
+        edge_attr_(job.edges != nullptr ? *job.edges->host() : parts_.edge_attr),
         // A graph without edges may have no features.
-        has_features_(job.graph->edge_feature_width() == step_.edge_width) {
+        has_features_((job.edges != nullptr ? job.edges->cols() : job.graph->edge_feature_width()) ==
+                      step_.edge_width) {
     if (score_ == AttentionScore::kOfStep && step_.kind == AttentionKind::kGat && step_.edge_width > 0)
       FoldEdgeWeight();
   }
@@ -108,8 +110,7 @@ class EdgeWeigher {
     if (!step_.loop_features.mean || !has_features_ || scratch->edges.empty()) return;
     for (int64_t a = 0; a < features; ++a) {
       double sum = 0.0;
-      for (const auto& [source, edge] : scratch->edges)
-        sum += parts_.edge_attr[static_cast<size_t>(edge * features + a)];
+      for (const auto& [source, edge] : scratch->edges) sum += edge_attr_[static_cast<size_t>(edge * features + a)];
       scratch->loop[static_cast<size_t>(a)] = static_cast<float>(sum / static_cast<double>(scratch->edges.size()));
     }
   }
@@ -121,7 +122,7 @@ class EdgeWeigher {
   }
   const float* Features(EdgeId edge, const Scratch& scratch) const {
     if (step_.edge_width == 0) return nullptr;
-    return edge == kAddedLoop ? scratch.loop.data() : parts_.edge_attr.data() + edge * step_.edge_width;
+    return edge == kAddedLoop ? scratch.loop.data() : edge_attr_.data() + edge * step_.edge_width;
   }
 
   // Scores of all heads.
@@ -205,6 +206,7 @@ class EdgeWeigher {
   const AttentionStep& step_;
   const PreparedGraph::Parts& parts_;
   const int64_t heads_, width_;
+  const std::vector<float>& edge_attr_;
   const bool has_features_;
   std::vector<double> folded_;  // kGat: att_edge W [K, A]
 };

@@ -14,6 +14,7 @@
 #include "engine/device/views.h"
 #include "engine/execute/links/link_query.h"
 #include "engine/execute/queued_request.h"
+#include "engine/prepared/edge_matrix.h"
 #include "engine/prepared/prepared_graph.h"
 
 namespace vicinal {
@@ -30,6 +31,7 @@ int64_t EdgesOfRow(const Csr& csr, int64_t row, SelfLoops loops);
 struct AttentionJob {
   const LinkQuery* query = nullptr;  // of kind kAttention
   const PreparedGraph* graph = nullptr;
+  const EdgeMatrix* edges = nullptr;          // in place of the graph's own features of edges; null: those
   ConstMatrixView terms;                      // in host memory: AttentionSource::terms of each of `ids`
   const std::vector<int64_t>* ids = nullptr;  // distinct, ascending; null: of all nodes, by the client's ids
   int64_t* links = nullptr;                   // [rows, 2]: source and target

@@ -202,6 +202,7 @@ Status WeighAttention(const QueuedRequest& request, const LinkRows& rows, const 
   AttentionJob job;
   job.query = request.links.get();
   job.graph = request.graph.get();
+  job.edges = request.edges.get();
   job.terms = {host.data(), count, rows.rows.cols, rows.rows.cols};
   job.ids = request.nodes.all ? nullptr : &request.nodes.ids;
   job.links = result->links.data();

@@ -23,6 +23,12 @@ struct FeatureSlots {
   std::vector<int64_t*> nnz;
 };
 
+// The same for features of edges, of plans with PlanRequest::edge_set_cols.
+struct EdgeSlot {
+  EdgeFeaturesView* view = nullptr;
+  bool means = false;  // its loops have the means
+};
+
 struct BuiltPlan {
   PlanRequest request;  // keeps the model and the graph alive
   std::vector<std::unique_ptr<Launch>> launches;
@@ -34,6 +40,7 @@ struct BuiltPlan {
   const RegisteredKernel<RowwiseKernel>* gather_rows = nullptr;
   ConstMatrixView result;
   FeatureSlots features;
+  std::vector<EdgeSlot> edges;
   PlanMemory memory;
   int64_t whole_arena_bytes = 0, tiled_arena_bytes = 0;  // as Plan::whole_scratch_bytes and tiled_scratch_bytes
   int64_t step_bytes = 0;                                // in host memory: the launches and their descriptions

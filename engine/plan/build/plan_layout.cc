@@ -165,6 +165,7 @@ void PlanLayout::Finish(BuiltPlan* plan) {
   plan->result = ViewOf(context_.program.output);
   plan->launches = std::move(launches_);
   plan->features = std::move(features_);
+  plan->edges = std::move(edges_);
   for (size_t group = 0; takes_tiles_ && group < groups_.size(); ++group) plan->tiles.push_back(TilesOf(group));
   plan->whole_arena_bytes = whole_bytes();
   plan->tiled_arena_bytes = std::min(whole_bytes(), tiled_bytes());

@@ -91,6 +91,7 @@ class PlanLayout {
   std::vector<std::optional<TuningWork>> work_;  // per node, if its operation is tuned
   std::vector<ViewSlot> views_;
   FeatureSlots features_;
+  std::vector<EdgeSlot> edges_;
   std::map<PackedKey, const void*> packed_;
   std::optional<const int64_t*> segments_;
   int64_t reduction_order_ = 0;

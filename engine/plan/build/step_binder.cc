@@ -116,23 +116,28 @@ StatusOr<CsrView> StepBinder::AdjacencyAsSent() {
   return sent;
 }
 
-StatusOr<EdgeFeaturesView> StepBinder::EdgeFeatures(int64_t width, const LoopFeatures& added) {
+Status StepBinder::EdgeFeatures(int64_t width, const LoopFeatures& added, EdgeFeaturesView* view) {
   const PreparedGraph& graph = *request().graph;
-  VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(graph.edge_feature_width(), graph.num_edges(), width));
-  EdgeFeaturesView view;
-  view.width = width;
-  VICINAL_ASSIGN_OR_RETURN(view.values, layout_.allocator_.EdgeFeatures());
-  VICINAL_ASSIGN_OR_RETURN(view.sent, AdjacencyAsSent());
-  view.one_loop_each = node_.adjacency.loops != SelfLoops::kAsSent;
-  if (!view.one_loop_each) return view;
-  if (added.mean && graph.edge_feature_width() == width) {
-    view.loop_stride = width;
-    VICINAL_ASSIGN_OR_RETURN(view.loop_values, layout_.allocator_.MeanEdgeFeatures());
-  } else {
-    // The mean of no edges is 0.
-    VICINAL_ASSIGN_OR_RETURN(view.loop_values, Copy(std::vector<float>(width, added.mean ? 0.0f : added.value)));
+  const bool in_runs = request().edge_set_cols > 0;
+  const int64_t there = in_runs ? request().edge_set_cols : graph.edge_feature_width();
+  VICINAL_RETURN_IF_ERROR(CheckEdgeFeatureWidth(there, graph.num_edges(), width));
+  view->width = width;
+  view->one_loop_each = node_.adjacency.loops != SelfLoops::kAsSent;
+  VICINAL_ASSIGN_OR_RETURN(view->sent, AdjacencyAsSent());
+  if (!in_runs) {
+    VICINAL_ASSIGN_OR_RETURN(view->values, layout_.allocator_.EdgeFeatures());
   }
-  return view;
+  // The mean of no edges is 0, whatever their width.
+  const bool means = view->one_loop_each && added.mean && graph.num_edges() > 0;
+  if (in_runs) layout_.edges_.push_back({view, means});
+  if (means) {
+    view->loop_stride = width;
+    if (in_runs) return OkStatus();
+    VICINAL_ASSIGN_OR_RETURN(view->loop_values, layout_.allocator_.MeanEdgeFeatures());
+  } else if (view->one_loop_each) {
+    VICINAL_ASSIGN_OR_RETURN(view->loop_values, Copy(std::vector<float>(width, added.mean ? 0.0f : added.value)));
+  }
+  return OkStatus();
 }
 
 void StepBinder::Input(ValueId value, ConstMatrixView* view) {

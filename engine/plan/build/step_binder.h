@@ -58,9 +58,10 @@ class StepBinder {
   StatusOr<const float*> CopyTransposed(const Weight& matrix);                // [rows, cols] as [cols, rows]
   StatusOr<const float*> Copy(const ParametersRef& vector);                   // rounded to float32; null for null
   StatusOr<const float*> DegreeScale(const std::optional<SelfLoops>& loops);  // null for none
-  // `width` features of each edge of the node's adjacency, in memory of the plan's device. `added`: of loops that the
-  // adjacency adds. FAILED_PRECONDITION (EDGE_ATTR_MISSING, EDGE_ATTR_WIDTH): the graph has others.
-  StatusOr<EdgeFeaturesView> EdgeFeatures(int64_t width, const LoopFeatures& added);
+  // `view` becomes `width` features of each edge of the node's adjacency, in memory of the plan's device; those that
+  // come with runs are set then. `added`: of loops that the adjacency adds. FAILED_PRECONDITION (EDGE_ATTR_MISSING,
+  // EDGE_ATTR_WIDTH): the graph's own are others.
+  Status EdgeFeatures(int64_t width, const LoopFeatures& added, EdgeFeaturesView* view);
   StatusOr<CsrView> AdjacencyAsSent();  // without values
 
   // `view` becomes a view of `value`: of the arena, or of the features of each run.

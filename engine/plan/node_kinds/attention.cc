@@ -46,7 +46,7 @@ std::vector<float> FeatureScores(const AttentionStep& attention) {
 
 Status BindEdgeFeatures(const AttentionStep& attention, StepBinder* step, AttentionArgs* args) {
   if (attention.edge_width == 0) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(args->edge, step->EdgeFeatures(attention.edge_width, attention.loop_features));
+  VICINAL_RETURN_IF_ERROR(step->EdgeFeatures(attention.edge_width, attention.loop_features, &args->edge));
   const auto weight = attention.kind == AttentionKind::kGat ? step->Copy(FeatureScores(attention))
                                                             : step->CopyTransposed(*attention.edge_weight);
   VICINAL_ASSIGN_OR_RETURN(args->edge_weight, weight);

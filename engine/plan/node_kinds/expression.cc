@@ -211,8 +211,7 @@ Status BindExpression(StepBinder* step) {
   for (int32_t i = 0; i < program.sources; ++i) step->Input(node.inputs[i], &args.sources[i]);
   for (int32_t i = 0; i < program.targets; ++i) step->Input(node.inputs[program.sources + i], &args.targets[i]);
   if (expression.edge_width == 0) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(args.edge, step->EdgeFeatures(expression.edge_width, expression.loop_features));
-  return OkStatus();
+  return step->EdgeFeatures(expression.edge_width, expression.loop_features, &args.edge);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
 
 Status BindEdgeTerm(const EdgeTerm& term, StepBinder* step, MessageReduceArgs* args) {
   if (term.width == 0) return OkStatus();
-  VICINAL_ASSIGN_OR_RETURN(args->edge, step->EdgeFeatures(term.width, {}));
+  VICINAL_RETURN_IF_ERROR(step->EdgeFeatures(term.width, {}, &args->edge));
   if (term.weight == nullptr) return OkStatus();
   VICINAL_ASSIGN_OR_RETURN(args->edge_weight, step->CopyTransposed(*term.weight));
   if (term.bias == nullptr) return OkStatus();

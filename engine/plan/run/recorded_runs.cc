@@ -17,16 +17,24 @@ bool IsRefusal(const Status& status) {
 
 }  // namespace
 
-FeatureAddress FeatureAddress::Of(const FeatureMatrix& features) {
-  if (!features.sparse()) return {features.dense().data, nullptr, nullptr, features.entries()};
-  const CsrView csr = features.csr();
-  return {csr.value, csr.col, csr.row_ptr, csr.nnz};
+FeatureAddress FeatureAddress::Of(const RunInputs& inputs) {
+  const FeatureMatrix& features = inputs.features;
+  FeatureAddress address;
+  if (features.sparse()) {
+    const CsrView csr = features.csr();
+    address = {csr.value, csr.col, csr.row_ptr, csr.nnz};
+  } else {
+    address = {features.dense().data, nullptr, nullptr, features.entries()};
+  }
+  if (inputs.edges == nullptr) return address;
+  address.edges = inputs.edges->values();
+  address.edge_means = inputs.edges->means();
+  return address;
 }
 
-Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop,
-                         StatsSink& stats) {
+Status RecordedRuns::Run(DeviceContext& context, const RunInputs& inputs, const StopCheck& stop, StatsSink& stats) {
   if (stop) VICINAL_RETURN_IF_ERROR(stop());
-  const FeatureAddress address = FeatureAddress::Of(features);
+  const FeatureAddress address = FeatureAddress::Of(inputs);
   Entry* const entry = Find(address);
   Status ran;
   if (entry == nullptr) {
@@ -43,8 +51,8 @@ Status RecordedRuns::Run(DeviceContext& context, const FeatureMatrix& features, 
   return ran;
 }
 
-Status RecordedRuns::RunQueued(DeviceContext& context, const FeatureMatrix& features, int count) {
-  const FeatureAddress address = FeatureAddress::Of(features);
+Status RecordedRuns::RunQueued(DeviceContext& context, const RunInputs& inputs, int count) {
+  const FeatureAddress address = FeatureAddress::Of(inputs);
   for (int run = 0; run < count; ++run) {
     Entry* const entry = Find(address);
     VICINAL_RETURN_IF_ERROR(entry != nullptr ? Replay(context, entry) : RunFirst(context, address, nullptr));

@@ -18,14 +18,16 @@
 
 namespace vicinal::internal {
 
-// The addresses of a run's features. Runs with equal addresses have launches with equal arguments.
+// The addresses of a run's inputs. Runs with equal addresses have launches with equal arguments.
 struct FeatureAddress {
   const void* data = nullptr;
   const void* columns = nullptr;
   const void* rows = nullptr;
   int64_t entries = 0;
+  const void* edges = nullptr;
+  const void* edge_means = nullptr;
 
-  static FeatureAddress Of(const FeatureMatrix& features);
+  static FeatureAddress Of(const RunInputs& inputs);
   friend bool operator==(const FeatureAddress&, const FeatureAddress&) = default;
 };
 
@@ -39,12 +41,12 @@ class RecordedRuns {
     seen_once_.reserve(kMaxSeenOnce);
   }
 
-  // Runs all launches, bound to `features`, and waits for them. Calls `stop` first, and between launches that are made
+  // Runs all launches, bound to `inputs`, and waits for them. Calls `stop` first, and between launches that are made
   // one by one. Counts every run; reports the times of timed runs. One caller at a time.
-  Status Run(DeviceContext& context, const FeatureMatrix& features, const StopCheck& stop, StatsSink& stats);
+  Status Run(DeviceContext& context, const RunInputs& inputs, const StopCheck& stop, StatsSink& stats);
 
   // Runs all launches `count` times and waits once, at the end.
-  Status RunQueued(DeviceContext& context, const FeatureMatrix& features, int count);
+  Status RunQueued(DeviceContext& context, const RunInputs& inputs, int count);
 
   // Why runs are not recorded; empty while they are. Thread-safe.
   std::string refusal() const;

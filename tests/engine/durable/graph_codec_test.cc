@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -336,7 +337,8 @@ TEST_F(GraphCodecTest, DenseFeaturesComeBackBitForBit) {
   ASSERT_EQ(view.cols, features.cols);
   EXPECT_EQ(std::memcmp(view.data, features.dense.data(), features.dense.size() * sizeof(float)), 0);
   EXPECT_EQ(read->matrix->size_bytes(), FeatureMatrix::BytesOn(features, *device_));
-  EXPECT_GE(*FeatureBytesBound(OnlyVersion(*directory_, state::Store::kFeatures), graph->num_nodes(), *device_),
+  EXPECT_GE(*FeatureBytesBound(OnlyVersion(*directory_, state::Store::kFeatures),
+                               {graph->num_nodes(), graph->num_edges()}, *device_),
             features.size_bytes());
 }
 
@@ -454,6 +456,107 @@ TEST_F(GraphCodecTest, FeaturesArePrefetched) {
       "damaged");
   PrefetchFeatures(*directory_, manifest);  // reading it will say why
   EXPECT_EQ(asked.size(), 1);
+}
+
+// A set of the edges of `graph` with these numbers.
+class EdgeSetCodecTest : public GraphCodecTest {
+ protected:
+  static constexpr char kFile[] = "graphs/g/7/edge_features/daily/3/features.vsec";
+
+  void WriteEdges(const PreparedGraph& graph, std::vector<float> values, int64_t cols) {
+    auto writer = directory_->BeginVersion({state::Store::kEdgeFeatures, "daily", 3, "g", 7});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const auto edges = EdgeMatrix::Make(graph.parts().csr,
+                                        std::make_shared<const std::vector<float>>(std::move(values)), cols, *device_);
+    ASSERT_TRUE(edges.ok()) << edges.status();
+    FeatureSet set;
+    set.kind = FeatureKind::kEdges;
+    set.create_time = WallTime(std::chrono::seconds(5));
+    set.source_digest = "sync-2:e";
+    set.edges = *edges;
+    const Status written = WriteFeatures(set, *device_, **writer, {});
+    ASSERT_TRUE(written.ok()) << written;
+  }
+  // A manifest of that metadata, over a file with those features.
+  void WriteRaw(const std::string& metadata, std::vector<int64_t> shape, const std::vector<float>& values) {
+    auto writer = directory_->BeginVersion({state::Store::kEdgeFeatures, "daily", 3, "g", 7});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const Status file =
+        WriteFile(**writer, "features", {{{"edge_attr", DataType::kFloat32, std::move(shape)}, BytesOf(values)}}, {});
+    ASSERT_TRUE(file.ok()) << file;
+    const Status published = (*writer)->Publish(metadata);
+    ASSERT_TRUE(published.ok()) << published;
+  }
+  StatusOr<ReadFeaturesResult> ReadEdges(const PreparedGraph& graph) {
+    return ReadEdgeFeatures(*directory_, OnlyVersion(*directory_, state::Store::kEdgeFeatures), graph, *device_,
+                            nullptr);
+  }
+};
+
+TEST_F(EdgeSetCodecTest, ComesBackBitForBit) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kRcm, *device_, 2);
+  Write(*graph);
+  EXPECT_EQ((*Read()).graph->parts().edge_order, graph->parts().edge_order);
+  std::vector<float> values(static_cast<size_t>(graph->num_edges() * 3));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.5f - static_cast<float>(i) / 64;
+  WriteEdges(*graph, values, 3);
+  const auto read = ReadEdges(*graph);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read->edges->host(), values);
+  EXPECT_EQ(read->source_digest, "sync-2:e");
+  EXPECT_EQ(read->create_time, WallTime(std::chrono::seconds(5)));
+  const auto manifest = OnlyVersion(*directory_, state::Store::kEdgeFeatures);
+  const GraphSize size = {graph->num_nodes(), graph->num_edges()};
+  EXPECT_GE(*FeatureBytesBound(manifest, size, *device_), read->edges->size_bytes());
+  const FeatureSetResource described = DescribeFeatures(manifest, size);
+  EXPECT_EQ(described.kind, FeatureKind::kEdges);
+  EXPECT_EQ(described.edge_count, graph->num_edges());
+  EXPECT_EQ(described.feature_count, 3);
+  EXPECT_EQ(described.source_digest, "sync-2:e");
+}
+
+TEST_F(EdgeSetCodecTest, WhatIsUnsoundIsFound) {
+  const auto graph = MakePrepared(DirectedGraph(), OrderKind::kNone, *device_, 1);
+  Write(*graph);
+  const int64_t edges = graph->num_edges();
+  const auto metadata = [](int64_t rows, int64_t cols) {
+    return "{\"edge_count\":" + std::to_string(rows) + ",\"feature_count\":" + std::to_string(cols) +
+           ",\"create_time_ns\":1,\"source_digest\":\"\"}";
+  };
+  const std::vector<float> values(static_cast<size_t>(edges), 1.0f);
+  std::vector<float> broken = values;
+  broken[static_cast<size_t>(edges) / 2] = std::numeric_limits<float>::infinity();
+  const std::vector<std::tuple<std::string, std::vector<int64_t>, std::vector<float>>> cases = {
+      {metadata(edges - 1, 1), {edges, 1}, values},                              // another number of edges
+      {metadata(edges, 0), {edges, 1}, values},                                  // no columns
+      {metadata(edges, int64_t{1} << 40), {edges, 1}, values},                   // more than nodes may be
+      {metadata(edges, (int64_t{1} << 31) - 1), {edges, 1}, values},             // more than the file has
+      {metadata(edges, 1), {edges - 1, 1}, {values.begin() + 1, values.end()}},  // the section has other rows
+      {metadata(edges, 1), {edges}, values},                                     // or no columns
+      {metadata(edges, 1), {edges, 1}, broken},
+      {"{}", {edges, 1}, values},
+  };
+  for (const auto& [text, shape, numbers] : cases) {
+    WriteRaw(text, shape, numbers);
+    const auto read = ReadEdges(*graph);
+    EXPECT_EQ(read.status().code(), StatusCode::kDataLoss) << text << read.status();
+    ASSERT_TRUE(
+        directory_->Remove({state::Store::kEdgeFeatures, "daily", 3, "g", 7}, state::StateDirectory::Data::kDelete)
+            .ok());
+  }
+  WriteRaw(metadata(edges, 1), {edges, 1}, values);
+  ASSERT_TRUE(ReadEdges(*graph).ok());
+  files_.XorByte(kFile, state::kSectionAlignment + 100, 1);
+  EXPECT_EQ(ReadEdges(*graph).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(EdgeSetCodecTest, AGraphOfAnEarlierFormatHasNoOrderOfEdges) {
+  PreparedGraph::Parts parts = MakePrepared(DirectedGraph(), OrderKind::kRcm, *device_, 2)->parts();
+  parts.edge_order.clear();  // as builds before format 1.1 wrote it
+  Write(PreparedGraph(std::move(parts), device_.get()));
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE(read->graph->has_edge_order());
 }
 
 TEST_F(GraphCodecTest, ADamagedByteIsFound) {

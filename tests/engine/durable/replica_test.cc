@@ -65,6 +65,7 @@ class ReplicaTest : public ::testing::Test {
   void Put(const std::string& name, float first, bool replace = false) {
     GraphSource source = SmallGraph(name, first);
     source.replace = replace;
+    source.keep_edge_order = true;
     ASSERT_TRUE(writer_->PutGraph(std::move(source)).ok());
     const auto graph = AwaitGraph(*writer_, name);
     ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
@@ -107,6 +108,18 @@ TEST_F(ReplicaTest, FollowsGraphsFeaturesAndModels) {
   Until([&] { return replica->GetGraph("g")->feature_sets.size() == 2; });
   EXPECT_EQ(Answers(*replica, "more"), Answers(*writer_, "more"));
   ASSERT_TRUE(writer_->DeleteFeatures("g", "more").ok());
+  Until([&] { return replica->GetGraph("g")->feature_sets.size() == 1; });
+
+  const HostTensor edges = testing::Floats(std::vector<float>(6, 0.5f), {6, 1});
+  for (const bool replace : {false, true}) {
+    const auto set = writer_->PutEdgeFeatures("g", "more", {edges.view(), ""}, replace, 0);
+    ASSERT_TRUE(set.ok()) << set.status();
+    Until([&] {
+      const auto sets = replica->GetGraph("g")->feature_sets;
+      return sets.size() == 2 && sets[1].kind == FeatureKind::kEdges && sets[1].version == set->version;
+    });
+  }
+  ASSERT_TRUE(writer_->DeleteFeatures("g", "more", FeatureKind::kEdges).ok());
   Until([&] { return replica->GetGraph("g")->feature_sets.size() == 1; });
 
   ASSERT_TRUE(writer_->DeleteModel("m", 0).ok());

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -66,6 +67,95 @@ TEST_F(RestartTest, EverythingComesBackWithItsVersionsAndBits) {
     EXPECT_EQ(after->served_by.incarnation, incarnation);
   }
   EXPECT_TRUE(AwaitLoaded("other").serving.has_value());
+}
+
+// A model that reads two features of each edge.
+ModelSource SmallGine() {
+  ModelSource source;
+  source.name = "gine";
+  source.architecture_json =
+      R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GINEConv",
+      "args": {"edge_dim": 2, "nn": [{"type": "Linear", "args": {"out_channels": 2}}]}}]})";
+  source.weights_file = testing::SafetensorsBuilder()
+                            .AddRamp("c.lin.weight", {3, 2})
+                            .AddRamp("c.lin.bias", {3})
+                            .AddRamp("c.nn.0.weight", {2, 3})
+                            .AddRamp("c.nn.0.bias", {2})
+                            .Build();
+  return source;
+}
+
+StatusOr<FeatureSetResource> PutEdges(Engine& engine, const std::string& name, float first, bool replace = false) {
+  std::vector<float> rows;
+  for (int i = 0; i < 12; ++i) rows.push_back(first + 0.5f * static_cast<float>(i % 5));
+  const HostTensor tensor = testing::Floats(rows, {6, 2});
+  return engine.PutEdgeFeatures("g", name, {tensor.view(), ""}, replace, 0);
+}
+
+TEST_F(RestartTest, EdgeFeatureSetsComeBackWithTheirVersionsAndBits) {
+  Start();
+  GraphSource graph = SmallGraph("g");
+  graph.keep_edge_order = true;
+  Put(std::move(graph));
+  ASSERT_TRUE(engine_->PutModel(SmallGine(), {}).ok());
+  InferenceRequest daily = AllNodes("g", "gine");
+  daily.edge_feature_set = "daily";
+  ASSERT_TRUE(PutEdges(*engine_, "daily", 7.0f).ok());
+  ASSERT_TRUE(PutEdges(*engine_, "daily", 1.0f, /*replace=*/true).ok());
+  ASSERT_TRUE(PutEdges(*engine_, "gone", 2.0f).ok());
+  const auto before = Infer(*engine_, daily);
+  ASSERT_TRUE(before.ok()) << before.status();
+  const auto durable = [](const GraphResource& graph) {
+    return std::all_of(graph.feature_sets.begin(), graph.feature_sets.end(),
+                       [](const FeatureSetResource& set) { return set.durability == Durability::kDurable; });
+  };
+  Await("g", durable);
+  ASSERT_TRUE(engine_->DeleteFeatures("g", "gone", FeatureKind::kEdges).ok());
+  Stop();
+
+  Start();
+  const GraphResource there = AwaitLoaded("g");
+  ASSERT_EQ(there.feature_sets.size(), 2u);
+  EXPECT_EQ(there.feature_sets[1].kind, FeatureKind::kEdges);
+  EXPECT_EQ(there.feature_sets[1].version, before->served_by.edge_feature_set_version);
+  EXPECT_EQ(there.feature_sets[1].durability, Durability::kDurable);
+  const auto after = Infer(*engine_, daily);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->values, before->values);
+  EXPECT_EQ(after->served_by.edge_feature_set_version, before->served_by.edge_feature_set_version);
+  // The order of the edges is there as well.
+  const auto next = PutEdges(*engine_, "daily", 7.0f, /*replace=*/true);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_GT(next->version, before->served_by.edge_feature_set_version);
+}
+
+TEST_F(RestartTest, ADamagedEdgeFeatureSetIsLostUntilItIsUploadedAgain) {
+  Start();
+  GraphSource graph = SmallGraph("g");
+  graph.keep_edge_order = true;
+  Put(std::move(graph));
+  ASSERT_TRUE(engine_->PutModel(SmallGine(), {}).ok());
+  ASSERT_TRUE(engine_->PutModel(SmallModel("m"), {}).ok());
+  const auto set = PutEdges(*engine_, "default", 1.0f);
+  ASSERT_TRUE(set.ok());
+  const int64_t version = AwaitDurable("g").serving->version;
+  Stop();
+  const std::string file = directory_ / ("state/graphs/g/" + std::to_string(version) + "/edge_features/default/" +
+                                         std::to_string(set->version) + "/features.vsec");
+  std::filesystem::resize_file(file, 100);
+
+  for (int start = 0; start < 2; ++start) {
+    Start();
+    EXPECT_EQ(AwaitLoaded("g").feature_sets.size(), 1u);
+    // What reads it is told; what does not is served.
+    EXPECT_EQ(Infer(*engine_, AllNodes("g", "gine")).status().code(), StatusCode::kDataLoss);
+    EXPECT_TRUE(Infer(*engine_, AllNodes("g", "m")).ok());
+    Stop();
+  }
+  Start();
+  AwaitLoaded("g");
+  ASSERT_TRUE(PutEdges(*engine_, "default", 2.0f).ok());
+  EXPECT_TRUE(Infer(*engine_, AllNodes("g", "gine")).ok());
 }
 
 TEST_F(RestartTest, AReplacedVersionDoesNotComeBack) {

@@ -18,11 +18,10 @@ namespace {
 class SizedPlan final : public Plan {
  public:
   explicit SizedPlan(int64_t bytes) : bytes_(bytes) {}
-  StatusOr<ConstMatrixView> Run(DeviceContext&, const FeatureMatrix&, const StopCheck&, StatsSink&,
-                                const Clock&) override {
+  StatusOr<ConstMatrixView> Run(DeviceContext&, const RunInputs&, const StopCheck&, StatsSink&, const Clock&) override {
     return ConstMatrixView();
   }
-  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext&, const FeatureMatrix&, const ReplacedRows*,
+  StatusOr<ConstMatrixView> RunReceptiveField(DeviceContext&, const RunInputs&, const ReplacedRows*,
                                               ReceptiveFieldWorkspace*, const StopCheck&, StatsSink&,
                                               const Clock&) override {
     return ConstMatrixView();

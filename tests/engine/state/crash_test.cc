@@ -75,6 +75,7 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
   SimulatedFileSystem whole;
   const std::vector<VersionId> ids = {{Store::kGraphs, "g", 1, "", 0},
                                       {Store::kFeatures, "x", 2, "g", 1},
+                                      {Store::kEdgeFeatures, "x", 3, "g", 1},
                                       {Store::kGraphs, "other", 3, "", 0},
                                       {Store::kModels, "m", 4, "", 0}};
   const VersionId lost{Store::kModels, "lost", 3, "", 0};
@@ -121,7 +122,7 @@ TEST(CrashTest, DamageOfAnyFileIsFoundAndStaysLocal) {
       }
       damaged += static_cast<int64_t>(listing->problems.size());
       for (const VersionId& id : ids) {
-        const bool affected = owner(id) || (id.store == Store::kFeatures && owner(GraphOf(id)));
+        const bool affected = owner(id) || (BelongsToGraph(id.store) && owner(GraphOf(id)));
         EXPECT_TRUE(affected || sound.count(id) > 0) << Describe(id) << " suffers from another's damage";
       }
       ASSERT_FALSE(::testing::Test::HasFailure());

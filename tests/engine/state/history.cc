@@ -54,22 +54,22 @@ const VersionId* History::Pick(Store store) {
 }
 
 bool History::GraphIsGone(const VersionId& id) const {
-  return id.store == Store::kFeatures && durable_.count(GraphOf(id)) == 0;
+  return BelongsToGraph(id.store) && durable_.count(GraphOf(id)) == 0;
 }
 
 int64_t History::Reserve(Store store) {
   const int64_t count = 1 + random_.Next() % 3;
   const auto first = directory_->ReserveVersions(store, count);
   if (!first.ok()) return 0;
-  EXPECT_GT(*first, reserved_[store]) << "a version came again";
-  reserved_[store] = *first + count - 1;
+  EXPECT_GT(*first, reserved_[NumberedAs(store)]) << "a version came again";
+  reserved_[NumberedAs(store)] = *first + count - 1;
   return *first;
 }
 
 void History::Publish(Store store) {
   static const std::string names[] = {"a", "B/..", std::string(300, 'n')};
   VersionId id{store, names[random_.Next() % 3], 0, "", 0};
-  if (store == Store::kFeatures) {
+  if (BelongsToGraph(store)) {
     const VersionId* const graph = Pick(Store::kGraphs);
     if (graph == nullptr) return;
     id.graph = graph->name, id.graph_version = graph->version;
@@ -81,12 +81,12 @@ void History::Publish(Store store) {
 }
 
 void History::Remove() {
-  const VersionId* const picked = Pick(static_cast<Store>(random_.Next() % 3));
+  const VersionId* const picked = Pick(kAllStores[random_.Next() % 4]);
   if (picked == nullptr) return;
   const VersionId id = *picked;
   std::set<VersionId> going = {id};
   for (const VersionId& other : durable_) {
-    if (other.store == Store::kFeatures && id.store == Store::kGraphs && GraphOf(other) == id) going.insert(other);
+    if (BelongsToGraph(other.store) && id.store == Store::kGraphs && GraphOf(other) == id) going.insert(other);
   }
   uncertain_.insert(going.begin(), going.end());
   const uint64_t how = random_.Next() % 4;
@@ -95,7 +95,7 @@ void History::Remove() {
     std::erase_if(lost_, [&](const VersionId& lost) {
       const bool same = lost.store == id.store && lost.name == id.name && lost.graph == id.graph &&
                         lost.graph_version == id.graph_version;
-      return same || (lost.store == Store::kFeatures && GraphOf(lost) == id);
+      return same || (BelongsToGraph(lost.store) && GraphOf(lost) == id);
     });
     if (!directory_->Quarantine(id, Internal("for a test")).ok()) return;
     lost_.insert(id);
@@ -135,8 +135,9 @@ void History::Step() {
     case 2:
       return Publish(Store::kModels);
     case 3:
-    case 4:
       return Publish(Store::kFeatures);
+    case 4:
+      return Publish(Store::kEdgeFeatures);
     case 5:
     case 6:
       return Remove();
@@ -171,7 +172,7 @@ void History::CheckState(SimulatedFileSystem& files, bool adopt) {
     directory_ = *std::move(opened);
     return;
   }
-  for (const Store store : {Store::kGraphs, Store::kFeatures, Store::kModels}) {
+  for (const Store store : kNumberedStores) {
     const auto first = (*opened)->ReserveVersions(store, 1);
     ASSERT_TRUE(first.ok()) << first.status();
     EXPECT_GT(*first, reserved_[store]) << "a version came again";

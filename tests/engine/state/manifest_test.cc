@@ -112,6 +112,7 @@ TEST(NamesTest, VersionsHaveOneSpelling) {
     EXPECT_EQ(ParseVersion(bad), std::nullopt) << bad;
   }
   EXPECT_EQ(*PathOf({Store::kFeatures, "default", 5, "cora", 3}), "graphs/cora/3/features/default/5");
+  EXPECT_EQ(*PathOf({Store::kEdgeFeatures, "default", 6, "cora", 3}), "graphs/cora/3/edge_features/default/6");
   EXPECT_FALSE(PathOf({Store::kModels, "m", 0, "", 0}).ok());
 }
 

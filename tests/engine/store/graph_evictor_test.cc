@@ -68,6 +68,7 @@ class LeavingTest : public ::testing::Test {
     for (const FeatureSetHandle& set : status->feature_sets) {
       stored.feature_sets.emplace_back().name = set->name;
       stored.feature_sets.back().version = set->version;
+      stored.feature_sets.back().kind = set->kind;
     }
     return stored;
   }
@@ -123,6 +124,41 @@ TEST_F(LeavingTest, TheLeastRecentlyUsedLeavesTheDeviceAndReturns) {
   const auto handle = graphs_.Find("a", version, "default", 0);
   ASSERT_TRUE(handle.ok()) << handle.status();
   EXPECT_EQ(handle->features->matrix->ToHost(gpu_)->dense, std::vector<float>(10, 1.0f));
+}
+
+TEST_F(LeavingTest, FeaturesOfEdgesLeaveWithTheirGraphAndReturn) {
+  Publish("g");
+  auto graph = graphs_.Get("g")->graph;
+  std::vector<float> values(static_cast<size_t>(graph->num_edges() * 2));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) - 4.0f;
+  auto edges =
+      EdgeMatrix::Make(graph->parts().csr, std::make_shared<const std::vector<float>>(values), 2, gpu_).value();
+  const int64_t there = (graph->num_edges() + graph->num_nodes()) * 2 * 4;
+  EXPECT_EQ(edges->device_bytes(), there);
+  EXPECT_EQ(edges->size_bytes(), there + graph->num_edges() * 2 * 4);
+  std::vector<float> means(static_cast<size_t>(graph->num_nodes() * 2)), again = means;
+  ASSERT_TRUE(gpu_.CopyToHost(means.data(), edges->means(), means.size() * sizeof(float)).ok());
+  const int64_t graph_version = graph->parts().version;
+  auto set = graphs_.PutEdgeFeatures("g", "daily", graph_version, std::move(edges), false, 0);
+  ASSERT_TRUE(set.ok()) << set.status();
+  const int64_t version = (*set)->version;
+  EXPECT_EQ(evictor_.EvictFromDevice(1), 0) << "it is still used";
+  set->reset();
+  graph.reset();
+  EXPECT_EQ(evictor_.EvictFromDevice(1), 40 + there);
+  EXPECT_EQ(gpu_.allocated_bytes(), 0);
+  EXPECT_TRUE(graphs_.Has("g", graph_version, "daily", version, FeatureKind::kEdges));
+  EXPECT_FALSE(graphs_.Has("g", graph_version, "daily", version));
+  Return("g");
+  const auto handle = graphs_.Find("g", 0, "default", 0, {"daily", version});
+  ASSERT_TRUE(handle.ok() && handle->edges.ok()) << handle.status();
+  const EdgeMatrix& back = *(*handle->edges)->edges;
+  EXPECT_EQ(*back.host(), values);
+  std::vector<float> sent(values.size());
+  ASSERT_TRUE(gpu_.CopyToHost(sent.data(), back.values(), sent.size() * sizeof(float)).ok());
+  ASSERT_TRUE(gpu_.CopyToHost(again.data(), back.means(), again.size() * sizeof(float)).ok());
+  EXPECT_EQ(sent, values);
+  EXPECT_EQ(again, means);
 }
 
 TEST_F(LeavingTest, WhatIsUsedOrPinnedOrMayNotLeaveStays) {

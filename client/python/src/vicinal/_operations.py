@@ -17,7 +17,7 @@ from vicinal._messages import METHODS, enum_values, message
 from vicinal._tensors import Array, UINT8, features
 from vicinal._upload import Progress, Report, Upload
 from vicinal.errors import CallError, IdsError, InputError, NotFound, from_status, is_broken_off, make_error
-from vicinal.graphs import graph_arrays, graph_batch
+from vicinal.graphs import edge_features, graph_arrays, graph_batch
 from vicinal.ids import Ids
 from vicinal.progress import reporter
 from vicinal.queries import Answer, PredictLinksQuery
@@ -54,13 +54,15 @@ class Session:
 
 
 def upload_graph(session: Session, name: str, graph: Any, *, arguments: dict[str, Any], reorder: str, replace: bool, if_version: int,
-                 progress: Union[bool, Report], wait_for: Optional[str], pinned: bool, upload_id: Optional[str]) -> Operation[results.Graph]:
+                 progress: Union[bool, Report], wait_for: Optional[str], pinned: bool, upload_id: Optional[str],
+                 keep_edge_order: bool) -> Operation[results.Graph]:
     arrays = graph_arrays(graph, **arguments)
     if reorder not in _REORDER:
         raise InputError(f"reorder is {reorder!r}, but must be one of {sorted(_REORDER)}")
     method = METHODS["UploadGraph"]
     spec = message("UploadGraphSpec")(name=name, node_count=arrays.num_nodes, reorder=_REORDER[reorder], replace=replace,
-                                      if_version=if_version, pinned=pinned, ids_digest=arrays.ids.digest if arrays.ids is not None else "")
+                                      if_version=if_version, pinned=pinned, keep_edge_order=keep_edge_order,
+                                      ids_digest=arrays.ids.digest if arrays.ids is not None else "")
     tensors = [("edge_index", arrays.edge_index)]
     if arrays.edge_weight is not None:
         tensors.append(("edge_weight", arrays.edge_weight))
@@ -106,6 +108,15 @@ def upload_features(session: Session, graph: str, x: Any, *, name: str, replace:
                                          feature_count=table.columns if table.dense is None else 0)
     reply = yield from _run(_upload(session, METHODS["UploadFeatures"], spec, table.upload_tensors(), graph, upload_id,
                                     reporter(progress, f"features {graph}/{name}"), wait_for))
+    return results.FeatureSet.of(reply.feature_set)
+
+
+def upload_edge_features(session: Session, graph: str, edge_attr: Any, *, name: str, replace: bool, if_version: int,
+                         progress: Union[bool, Report], wait_for: Optional[str],
+                         upload_id: Optional[str]) -> Operation[results.FeatureSet]:
+    spec = message("UploadFeaturesSpec")(graph=graph, name=name, replace=replace, if_version=if_version)
+    reply = yield from _run(_upload(session, METHODS["UploadFeatures"], spec, [("edge_attr", edge_features(edge_attr))], graph, upload_id,
+                                    reporter(progress, f"edge features {graph}/{name}"), wait_for))
     return results.FeatureSet.of(reply.feature_set)
 
 
@@ -202,9 +213,9 @@ def list_models(session: Session) -> Operation[list[results.Model]]:
     return [results.Model.of(model) for model in (yield from _pages("ListModels", lambda reply: reply.models))]
 
 
-def list_features(session: Session, graph: str) -> Operation[list[results.FeatureSet]]:
+def list_features(session: Session, graph: str, edges: bool = False) -> Operation[list[results.FeatureSet]]:
     reply = yield Call(METHODS["ListFeatures"], METHODS["ListFeatures"].request(graph=graph), graph)
-    return [results.FeatureSet.of(one) for one in reply.feature_sets]
+    return [results.FeatureSet.of(one) for one in (reply.edge_feature_sets if edges else reply.feature_sets)]
 
 
 def delete(session: Session, method: str, fields: dict[str, Any], graph: Optional[str], missing_ok: bool) -> Operation[None]:
@@ -233,6 +244,7 @@ class Query:
     feature_set: str
     graph_version: int
     model_version: int
+    edge_feature_set: str = ""
 
 
 def _map_of(session: Session, query: Query) -> Operation[Optional[Ids]]:
@@ -285,11 +297,13 @@ def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Id
 
 def _fill_target(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
     """All but the nodes; the map of ids, if nodes are named."""
-    for what, name in (("graph", query.graph), ("model", query.model), ("feature_set", query.feature_set)):
+    for what, name in (("graph", query.graph), ("model", query.model), ("feature_set", query.feature_set),
+                       ("edge_feature_set", query.edge_feature_set)):
         if not isinstance(name, str):
             raise InputError(f"{what} is {type(name).__name__}; its name is needed" + (", .name" if hasattr(name, "name") else ""))
     target = request.target
     target.graph, target.model, target.feature_set = query.graph, query.model, query.feature_set
+    target.edge_feature_set = query.edge_feature_set
     target.graph_version, target.model_version = query.graph_version, query.model_version
     if query.x_nodes is not None and query.x is None:
         raise InputError("x_nodes without x: the features of those nodes are missing")
@@ -499,7 +513,7 @@ def stream_request(session: Session, query: Any, number: int, in_order: bool) ->
     if isinstance(query, PredictLinksQuery):
         return (yield from _links_request(session, query, number, in_order))
     selection = Query(query.graph, query.model, query.nodes, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
-                      query.model_version)
+                      query.model_version, query.edge_feature_set)
     inner = query_request(query.method, query.fields())
     yield from _fill(session, selection, inner)
     order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
@@ -509,7 +523,7 @@ def stream_request(session: Session, query: Any, number: int, in_order: bool) ->
 
 def _links_request(session: Session, query: PredictLinksQuery, number: int, in_order: bool) -> Operation[Any]:
     selection = Query(query.graph, query.model, query.sources, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
-                      query.model_version)
+                      query.model_version, query.edge_feature_set)
     _check_pairs(query.sources, query.targets, query.relations, query.relation)
     inner = query_request("PredictLinks", {**query.fields(), "all_edges": query.sources is None})
     ids = yield from _fill_target(session, selection, inner)

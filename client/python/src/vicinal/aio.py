@@ -79,18 +79,19 @@ class AsyncClient(Connection):
     async def upload_graph(self, name: str, graph: Any, *, x: Any = None, edge_weight: Any = None, num_nodes: Optional[int] = None,
                      ids: Any = None, undirected: bool = False, reorder: str = "auto", replace: bool = False, if_version: int = 0,
                      progress: Union[bool, Report] = False, wait_for: Optional[str] = None, pinned: bool = False,
-                     upload_id: Optional[str] = None, edge_attr: Any = None) -> results.Graph:
+                     upload_id: Optional[str] = None, edge_attr: Any = None, keep_edge_order: bool = False) -> results.Graph:
         """Uploads a graph. What `graph` may be, and what x, edge_weight, edge_attr, num_nodes, ids and undirected mean:
         `vicinal.graph_arrays`.
         `reorder`: auto, none, degree, rcm, community, metis. `progress`: True draws a bar on standard error; a function is called with a
         `Progress`. `wait_for`: accepted, ready (it serves) or durable (it is on the server's disk); None: durable if the server has a state
         directory, else ready. `pinned`: the server keeps the graph in memory, even if others need that. `upload_id`: resumes the upload
-        that raised an error with this id."""
+        that raised an error with this id. `keep_edge_order`: edge feature sets can be uploaded, as with edge_attr; see
+        `upload_edge_features`."""
         arguments = {"x": x, "edge_weight": edge_weight, "num_nodes": num_nodes, "ids": ids, "undirected": undirected,
                      "edge_attr": edge_attr}
         return await self._run(operations.upload_graph(
             self._session, name, graph, arguments=arguments, reorder=reorder, replace=replace, if_version=if_version,
-            progress=progress, wait_for=wait_for, pinned=pinned, upload_id=upload_id))
+            progress=progress, wait_for=wait_for, pinned=pinned, upload_id=upload_id, keep_edge_order=keep_edge_order))
 
     async def upload_features(self, graph: str, x: Any, *, name: str = "default", replace: bool = False, if_version: int = 0,
                         progress: Union[bool, Report] = False, wait_for: Optional[str] = None,
@@ -98,6 +99,14 @@ class AsyncClient(Connection):
         """Uploads a feature set of a graph: NumPy, torch, SciPy sparse, pandas; row i belongs to node i. `wait_for`: as for a graph."""
         return await self._run(operations.upload_features(self._session, graph, x, name=name, replace=replace, if_version=if_version,
                                                     progress=progress, wait_for=wait_for, upload_id=upload_id))
+
+    async def upload_edge_features(self, graph: str, edge_attr: Any, *, name: str = "default", replace: bool = False, if_version: int = 0,
+                             progress: Union[bool, Report] = False, wait_for: Optional[str] = None,
+                             upload_id: Optional[str] = None) -> results.FeatureSet:
+        """Uploads an edge feature set of a graph, [E, A] or [E]: row e belongs to edge e of the edge_index that was uploaded, after
+        `undirected` has added reverse edges. The graph needs edge_attr or keep_edge_order. `wait_for`: as for a graph."""
+        return await self._run(operations.upload_edge_features(self._session, graph, edge_attr, name=name, replace=replace,
+                                                         if_version=if_version, progress=progress, wait_for=wait_for, upload_id=upload_id))
 
     async def upload_model(self, name: str, architecture: Any, weights: Any = None, *, reference: Any = None,
                      reference_graph: Optional[str] = None, reference_features: Optional[str] = None, tolerance: float = 0,
@@ -134,8 +143,15 @@ class AsyncClient(Connection):
     async def list_features(self, graph: str) -> list[results.FeatureSet]:
         return await self._run(operations.list_features(self._session, graph))
 
+    async def list_edge_features(self, graph: str) -> list[results.FeatureSet]:
+        return await self._run(operations.list_features(self._session, graph, edges=True))
+
     async def delete_features(self, graph: str, name: str, *, missing_ok: bool = False) -> None:
         await self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name}, graph, missing_ok))
+
+    async def delete_edge_features(self, graph: str, name: str, *, missing_ok: bool = False) -> None:
+        await self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name, "kind": "FEATURE_KIND_EDGES"}, graph,
+                                    missing_ok))
 
     async def get_model(self, name: str) -> results.Model:
         return await self._run(operations.get_model(self._session, name))
@@ -159,56 +175,57 @@ class AsyncClient(Connection):
 
     async def classify(self, graph: str, model: str, nodes: Any = None, *, top_k: int = 1, logits: bool = False,
                  probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None, x_nodes: Any = None,
-                 feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                 feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                  options: Optional[Mapping[str, Any]] = None) -> results.Classification:
         """Classes of nodes. `nodes`: ids as at the upload, in any order; None: all, by row. `ids`: the graph's ids, if another client
         uploaded it; False: nodes are row numbers. `x`: features for this request, of all nodes, or of `x_nodes` alone.
+        `edge_feature_set`: in place of the graph's edge_attr; "": the edge feature set `default`, if there is one.
         `options`: fields of ExecutionOptions, such as {"precision": "bfloat16"}."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
         return await self._run(operations.run_query(self._session, "Classify", query, fields, results.classification))
 
     def classify_stream(self, graph: str, model: str, nodes: Any = None, *, top_k: int = 1, logits: bool = False,
                         probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None, x_nodes: Any = None,
-                        feature_set: str = "", options: Optional[Mapping[str, Any]] = None) -> AsyncIterator[results.Classification]:
+                        feature_set: str = "", edge_feature_set: str = "", options: Optional[Mapping[str, Any]] = None) -> AsyncIterator[results.Classification]:
         """Like `classify`, piece by piece; `first_row` of a piece is its place among the requested nodes."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0, edge_feature_set)
         fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
         return self._pieces(operations.open_stream(self._session, "ClassifyStream", query, fields), results.classification)
 
     async def embed(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
-              x: Any = None, x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+              x: Any = None, x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
               options: Optional[Mapping[str, Any]] = None) -> results.Embedding:
         """A named output of the model (`Model.outputs`) for nodes; "": the input of the last convolution. The rest as in `classify`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"output": output, "execution": execution(options)}
         return await self._run(operations.run_query(self._session, "Embed", query, fields, results.embedding))
 
     def embed_stream(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
-                     x: Any = None, x_nodes: Any = None, feature_set: str = "",
+                     x: Any = None, x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "",
                      options: Optional[Mapping[str, Any]] = None) -> AsyncIterator[results.Embedding]:
         """Like `embed`, piece by piece."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0, edge_feature_set)
         fields = {"output": output, "execution": execution(options)}
         return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
 
     async def attention(self, graph: str, model: str, layer: str, nodes: Any = None, *, ids: Union[None, bool, Ids] = None, x: Any = None,
-                  x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                  x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                   options: Optional[Mapping[str, Any]] = None) -> results.Attention:
         """The weights that `layer` (GATConv, GATv2Conv, TransformerConv, SuperGATConv, FAConv) gives the in-edges of nodes (None: all), one per
         head, as PyTorch Geometric's return_attention_weights: `weights[i]` belongs to the edge `edges[i]`. The rest as in `classify`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"attention": layer, "execution": execution(options)}
         return await self._run(operations.attention(self._session, query, fields))
 
     async def predict_links(self, graph: str, model: str, sources: Any = None, targets: Any = None, *, relations: Any = None,
                       relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
-                      x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                      x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                       options: Optional[Mapping[str, Any]] = None) -> results.LinkScores:
         """Scores of the links sources[i] -> targets[i], which need not be edges; without both, of all edges of the graph. `decoder`: "model",
         "dot" or "cosine"; "": the model's own if it has one, else dot. `relations`: one per link, for a model's decoder with several;
         `relation`: of all (None: 0). `output`: whose rows are scored; "": the decoder's, or the model's last. The rest as in `classify`."""
-        query = operations.Query(graph, model, sources, ids, x, x_nodes, feature_set, graph_version, model_version)
+        query = operations.Query(graph, model, sources, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
                   "return_probabilities": probabilities, "execution": execution(options)}
         return await self._run(operations.predict_links(self._session, query, targets, relations, fields))
@@ -216,12 +233,12 @@ class AsyncClient(Connection):
     async def top_links(self, graph: str, model: str, nodes: Any = None, *, k: Optional[int] = None, partners: Any = None,
                   exclude_links: bool = False, include_self: bool = False, nodes_are_targets: bool = False,
                   relation: Optional[int] = None, decoder: str = "", output: str = "", probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None,
-                  x_nodes: Any = None, feature_set: str = "", graph_version: int = 0, model_version: int = 0,
+                  x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                   options: Optional[Mapping[str, Any]] = None) -> results.TopPartners:
         """The `k` (None: 10) partners with the highest scores for each node, exactly, among `partners` (None: all nodes). Partners are targets
         of links from the node, or sources with `nodes_are_targets`. `exclude_links`: without those that the graph links already. The rest
         as in `predict_links`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version)
+        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"k": k, "exclude_links": exclude_links, "include_self": include_self, "nodes_are_targets": nodes_are_targets,
                   "decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
                   "return_probabilities": probabilities, "execution": execution(options)}

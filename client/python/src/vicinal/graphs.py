@@ -111,8 +111,11 @@ def _edge_features(kind: str, graph: Any, value: Any) -> Optional[Array]:
         value = _networkx_features(graph, list(names))
     elif by_name:
         raise InputError(f"edge_attr is {value!r}; features of edges are needed, [E, A]")
-    if value is None:
-        return None
+    return None if value is None else edge_features(value)
+
+
+def edge_features(value: Any) -> Array:
+    """Features of edges, [E, A], or [E] for one of each."""
     values = to_numpy(value, "edge_attr")
     values = values.reshape(-1, 1) if values.ndim == 1 else values
     if values.ndim == 2 and values.shape[1] == 0:

@@ -31,6 +31,7 @@ class ClassifyQuery:
     model_version: int = 0
     options: Optional[Mapping[str, Any]] = None
     timeout: Optional[float] = None
+    edge_feature_set: str = ""
 
     method = "Classify"
 
@@ -55,6 +56,7 @@ class EmbedQuery:
     model_version: int = 0
     options: Optional[Mapping[str, Any]] = None
     timeout: Optional[float] = None
+    edge_feature_set: str = ""
 
     method = "Embed"
 
@@ -84,6 +86,7 @@ class PredictLinksQuery:
     model_version: int = 0
     options: Optional[Mapping[str, Any]] = None
     timeout: Optional[float] = None
+    edge_feature_set: str = ""
     links: Any = None
 
     method = "PredictLinks"

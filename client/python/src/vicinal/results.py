@@ -23,7 +23,7 @@ Result = TypeVar("Result", bound="Arrays")
 @dataclass(frozen=True)
 class Graph:
     """A graph on the server. `durability`: MEMORY, WRITING or DURABLE (it survives the server). `ids`: the map of the user's own ids, if this
-    client has it. `edge_features`: features of each edge. `raw`: the whole message (profile, stages, ...)."""
+    client has it. `edge_features`: columns of its own edge_attr. `raw`: the whole message (profile, stages, ...)."""
 
     name: str
     version: int
@@ -40,16 +40,20 @@ class Graph:
     raw: Any = field(repr=False)
     ids: Optional[Ids] = None
     edge_features: int = 0
+    edge_feature_sets: tuple[str, ...] = ()
 
     @staticmethod
     def of(graph: Any, ids: Optional[Ids] = None) -> "Graph":
         return Graph(graph.name, graph.version, _STATES[graph.state], graph.node_count, graph.edge_count, graph.weighted, graph.order,
                      graph.size_bytes, tuple(one.name for one in graph.feature_sets), graph.ids_digest, _DURABILITY[graph.durability],
-                     graph.incarnation, graph, ids, graph.edge_feature_width)
+                     graph.incarnation, graph, ids, graph.edge_feature_width,
+                     tuple(one.name for one in graph.edge_feature_sets))
 
 
 @dataclass(frozen=True)
 class FeatureSet:
+    """Of nodes, with `num_nodes` rows, or of edges, with `num_edges`; the other is 0."""
+
     graph: str
     name: str
     version: int
@@ -59,11 +63,12 @@ class FeatureSet:
     size_bytes: int
     durability: str
     raw: Any = field(repr=False)
+    num_edges: int = 0
 
     @staticmethod
     def of(value: Any) -> "FeatureSet":
         return FeatureSet(value.graph, value.name, value.version, value.node_count, value.feature_count, value.sparse, value.size_bytes,
-                          _DURABILITY[value.durability], value)
+                          _DURABILITY[value.durability], value, value.edge_count)
 
 
 @dataclass(frozen=True)
@@ -106,11 +111,14 @@ class ServedBy:
     feature_set_version: int
     numerics_revision: int
     incarnation: str
+    edge_feature_set: str = ""
+    edge_feature_set_version: int = 0
 
     @staticmethod
     def of(served: Any) -> "ServedBy":
         return ServedBy(served.graph, served.graph_version, served.model, served.model_version, served.feature_set,
-                        served.feature_set_version, served.numerics_revision, served.incarnation)
+                        served.feature_set_version, served.numerics_revision, served.incarnation,
+                        served.edge_feature_set, served.edge_feature_set_version)
 
 
 @dataclass(frozen=True)

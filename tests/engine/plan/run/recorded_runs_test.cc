@@ -240,6 +240,49 @@ TEST_F(RecordedRunsTest, WhereRecordingIsRefusedStepsAreLaunchedOneByOne) {
   EXPECT_GT(stats_.sums["aggregate"], 0.0) << "timed all the same";
 }
 
+TEST_F(RecordedRunsTest, FeaturesOfEdgesThatComeWithRunsAreTheirOwn) {
+  std::mt19937 random(8);
+  const EdgeList edges = RandomEdges(kNodes, 900, false, random);
+  ModelMaker maker(kCols);
+  const auto model = maker.Done(maker.EdgeSum(maker.Linear(0, 6, true), Reduce::kSum, true));
+  // The oracle of each set: a graph with these features of its own.
+  std::vector<std::shared_ptr<const PreparedGraph>> graphs;
+  std::vector<std::shared_ptr<const EdgeMatrix>> sets;
+  std::vector<std::vector<float>> expected;
+  for (int i = 0; i < 2; ++i) {
+    std::vector<float> rows = EdgeFeaturesOf(edges);
+    for (float& value : rows) value += static_cast<float>(i);
+    graphs.push_back(PrepareEdges(edges, OrderKind::kNone, {}, ThePlanBench().device.get(), &rows));
+    const PreparedGraph::Parts& parts = graphs.back()->parts();
+    sets.push_back(EdgeMatrix::Make(parts.csr, std::make_shared<const std::vector<float>>(parts.edge_attr),
+                                    kEdgeFeatures, *ThePlanBench().device)
+                       .value());
+    const auto own =
+        Plan::Build(RequestFor(model, graphs.back(), *features_), ThePlanBench().registry, *ThePlanBench().device);
+    ASSERT_TRUE(own.ok()) << own.status();
+    expected.push_back(RunPlan(**own, *features_, *graphs.back(), false));
+  }
+  ASSERT_NE(expected[0], expected[1]);
+  PlanRequest request = RequestFor(model, graphs[0], *features_);
+  request.edge_set_cols = kEdgeFeatures;
+  plan_ = Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device).value();
+  const auto run = [&](int set) {
+    const auto view =
+        plan_->Run(context_, {*features_, sets[static_cast<size_t>(set)].get()}, nullptr, stats_, Clock::Real());
+    std::vector<float> rows;
+    for (int64_t r = 0; view.ok() && r < view->rows; ++r)
+      rows.insert(rows.end(), view->row(r), view->row(r) + view->cols);
+    return rows;
+  };
+  for (const int set : {0, 1, 0, 1, 1, 0, 0, 1}) EXPECT_EQ(run(set), expected[static_cast<size_t>(set)]) << set;
+  EXPECT_GT(context_.replays, 3);
+  // A plan for sets does not run without one.
+  EXPECT_EQ(plan_->Run(context_, *features_, nullptr, stats_, Clock::Real()).status().code(), StatusCode::kInternal);
+  request.edge_set_cols = kEdgeFeatures + 1;
+  EXPECT_EQ(DetailOf(Plan::Build(request, ThePlanBench().registry, *ThePlanBench().device).status())->reason,
+            "EDGE_ATTR_WIDTH");
+}
+
 TEST_F(RecordedRunsTest, AStoppedRunLeavesNothingBehind) {
   int asked = 0;
   const StopCheck stop = [&asked] { return ++asked <= 2 ? OkStatus() : absl::CancelledError("gone"); };
