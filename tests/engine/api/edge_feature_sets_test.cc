@@ -14,7 +14,7 @@
 namespace vicinal::testing {
 namespace {
 
-constexpr int64_t kEdges = 6;
+constexpr int64_t kSmallEdges = 6;
 
 constexpr char kGine[] =
     R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GINEConv",
@@ -28,7 +28,7 @@ constexpr char kGat[] =
 std::vector<float> EdgeRows(float first, int64_t width = 2) {
   const auto step = static_cast<int64_t>(8 * first);
   std::vector<float> rows;
-  for (int64_t i = 0; i < kEdges * width; ++i)
+  for (int64_t i = 0; i < kSmallEdges * width; ++i)
     rows.push_back(first + 0.375f * static_cast<float>((i * i + step * i) % 11));
   return rows;
 }
@@ -76,7 +76,7 @@ class EdgeFeatureSetsTest : public ::testing::Test {
   // The small graph with these features of edges.
   void Put(const std::string& name, const std::vector<float>& rows, bool replace = false) {
     GraphSource source = SmallGraph(name);
-    source.edge_attr = Floats(rows, {kEdges, 2});
+    source.edge_attr = Floats(rows, {kSmallEdges, 2});
     source.replace = replace;
     ASSERT_TRUE(engine_->PutGraph(std::move(source)).ok());
     const auto graph = AwaitGraph(*engine_, name);
@@ -145,8 +145,8 @@ TEST_F(EdgeFeatureSetsTest, ASumIsThatOfTheFormula) {
   for (int64_t node = 0; node < kSmallNodes; ++node) {
     std::vector<double> sum(3);
     for (int64_t c = 0; c < 3; ++c) sum[c] = x[node * 3 + c];
-    for (int64_t e = 0; e < kEdges; ++e) {
-      if (ends[kEdges + e] != node) continue;
+    for (int64_t e = 0; e < kSmallEdges; ++e) {
+      if (ends[kSmallEdges + e] != node) continue;
       for (int64_t c = 0; c < 3; ++c) {
         double message = x[ends[e] * 3 + c] + ramp(c);
         for (int64_t a = 0; a < 2; ++a) message += ramp(c * 2 + a) * rows[e * 2 + a];
@@ -165,12 +165,12 @@ TEST_F(EdgeFeatureSetsTest, ResourcesAndAnswersTellOfThem) {
   const auto set = PutSet("own", "daily", EdgeRows(1.0f));
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_EQ(set->kind, FeatureKind::kEdges);
-  EXPECT_EQ(set->edge_count, kEdges);
+  EXPECT_EQ(set->edge_count, kSmallEdges);
   EXPECT_EQ(set->feature_count, 2);
-  EXPECT_EQ(set->entry_count, 2 * kEdges);
+  EXPECT_EQ(set->entry_count, 2 * kSmallEdges);
   EXPECT_EQ(set->node_count, 0);
   EXPECT_EQ(set->source_digest, "digest");
-  EXPECT_EQ(set->size_bytes, (kEdges + kSmallNodes) * 2 * 4);
+  EXPECT_EQ(set->size_bytes, (kSmallEdges + kSmallNodes) * 2 * 4);
   const auto graph = engine_->GetGraph("own");
   ASSERT_EQ(graph->feature_sets.size(), 2u);
   EXPECT_EQ(graph->feature_sets[0].kind, FeatureKind::kNodes);
