@@ -381,7 +381,7 @@ TEST_F(GraphHandlerTest, FeaturesThatNeverFitBesideTheOthersOfTheirGraphAreRefus
   EXPECT_TRUE(handler_.UploadFeatures(call_)->Take(FeaturesSpec()).ok()) << "they fill the budget";
   engine_.AddFeatures("g", 1);
   v1::UploadFeaturesRequest request = FeaturesSpec();
-  request.mutable_spec()->set_upload_id("another");
+  request.mutable_spec()->set_upload_id("another-upload");
   const Status refused = handler_.UploadFeatures(call_)->Take(request).status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
   EXPECT_EQ(DetailOf(refused)->reason, "OVER_BUDGET");
