@@ -53,7 +53,7 @@ class ReplicaTest : public ::testing::Test {
     options.state_address = "writer.example:8500";
     options.state_read_only = read_only;
     options.follow_period = std::chrono::milliseconds(1);
-    if (read_only) options.stats = &stats_;
+    if (read_only && options.stats == nullptr) options.stats = &stats_;
     auto engine = Engine::Create(options);
     EXPECT_TRUE(engine.ok()) << engine.status();
     return engine.ok() ? *std::move(engine) : nullptr;
