@@ -128,7 +128,7 @@ void DurableStore::EndBecause(const std::string& change) {
 // Whether what the directory shows now is what the writer has published. Where it is not, nothing is followed: an empty
 // directory, as a volume that is away leaves it, does not mean that everything was deleted.
 Status DurableStore::CheckFollowed() {
-  if (const Status reachable = parts_.directory->CheckReachable(); !reachable.ok()) {
+  if (Status reachable = parts_.directory->CheckReachable(); !reachable.ok()) {
     if (parts_.directory->IsReplaced()) EndBecause("another state directory has taken the place of the former one");
     return reachable;
   }

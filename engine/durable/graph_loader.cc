@@ -124,7 +124,7 @@ bool GraphLoader::loaded() const {
 
 Status GraphLoader::Load(const std::string& name, const WorkLimits& limits, Done done) {
   Ended ended;
-  const Status taken = [&]() -> Status {
+  Status taken = [&]() -> Status {
     MutexLock lock(&mutex_);
     if (stopping_) return Stopping();
     if (waiting_ >= parts_.max_waiting) {
@@ -145,13 +145,13 @@ Status GraphLoader::Load(const std::string& name, const WorkLimits& limits, Done
 }
 
 void GraphLoader::TakeEnded(Task* task, Ended* ended) {
-  std::erase_if(task->waiters, [&](Waiter& waiter) {
+  const size_t gone = std::erase_if(task->waiters, [&](Waiter& waiter) {
     Status why = waiter.limits.Check(*parts_.clock);
     if (why.ok()) return false;
     ended->emplace_back(std::move(waiter.done), std::move(why));
-    --waiting_;
     return true;
   });
+  waiting_ -= static_cast<int64_t>(gone);
 }
 
 Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limits, const Clock& clock) {

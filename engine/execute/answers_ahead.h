@@ -80,9 +80,9 @@ class AnswersAhead {
   void Remember(const std::vector<AnswerUse>& replaced);
   // What is remembered of these sets of the graph; keys have no version numbers.
   std::vector<AnswerUse> Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets);
-  // The pass whose answers take the place of `replaced`; null: they have no successors.
+  // The pass whose answers take the place of those in use; null: they have no successors.
   // `edges`: the edge feature set that it is about to read, if `model` reads any; null: the graph's own features.
-  static std::shared_ptr<Pass> PassFor(const AnswerUse& replaced, std::shared_ptr<const PreparedGraph> graph,
+  static std::shared_ptr<Pass> PassFor(const AnswerUse& use, std::shared_ptr<const PreparedGraph> graph,
                                        std::shared_ptr<const FeatureMatrix> features,
                                        std::shared_ptr<const Model> model, const FeatureSetHandle& edges);
   // Answers of `spared` make no room for those of the passes.
