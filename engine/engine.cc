@@ -251,7 +251,9 @@ class EngineImpl final : public Engine {
   }
   std::vector<KernelStatus> Kernels() const override { return KernelsOf(*opened_.registry); }
   ResourceCounts Counts() const override {
-    ResourceCounts counts = CountsOf(graphs_.List(), models_.List(), device_.kind());
+    ResourceCounts counts;
+    graphs_.ForEach([&](const GraphStatus& graph) { AddTo(&counts, graph, device_.kind()); });
+    for (const ModelHandle& model : models_.List()) AddTo(&counts, *model, device_.kind());
     if (limited_ != nullptr) {
       counts.device_allocated_bytes = limited_->allocated_bytes();
       counts.device_limit_bytes = limited_->limit();
@@ -429,9 +431,9 @@ std::unique_ptr<durable::KernelQuarantine> EngineImpl::MakeQuarantine() {
 }
 
 void EngineImpl::Withdraw(const std::string& configuration) {
-  for (const GraphStatus& status : graphs_.List()) {
+  graphs_.ForEach([&](const GraphStatus& status) {
     if (status.graph != nullptr) tuning_keeper_->Withdraw(*status.graph, configuration);
-  }
+  });
   plans_.Evict(std::numeric_limits<int64_t>::max());  // none is found again: the quarantine's revision has risen
 }
 

@@ -50,7 +50,11 @@ StatusOr<GraphResource> ResourceCalls::GetGraph(const std::string& name) const {
   return parts_.descriptions->Of(status);
 }
 
-std::vector<GraphResource> ResourceCalls::ListGraphs() const { return parts_.descriptions->Of(parts_.graphs->List()); }
+std::vector<GraphResource> ResourceCalls::ListGraphs() const {
+  std::vector<GraphResource> graphs;
+  parts_.graphs->ForEach([&](const GraphStatus& graph) { graphs.push_back(parts_.descriptions->Of(graph)); });
+  return graphs;
+}
 
 Status ResourceCalls::DeleteGraph(const std::string& name, int64_t if_version) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());

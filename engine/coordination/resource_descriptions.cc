@@ -30,10 +30,6 @@ FeatureSetResource ResourceDescriptions::Of(const FeatureSet& set) const { retur
 
 ModelResource ResourceDescriptions::Of(const StoredModel& model) const { return Completed(ResourceOf(model)); }
 
-std::vector<GraphResource> ResourceDescriptions::Of(const std::vector<GraphStatus>& graphs) const {
-  return Completed(ResourcesOf(graphs));
-}
-
 std::vector<ModelResource> ResourceDescriptions::Of(const std::vector<ModelHandle>& models) const {
   return Completed(ResourcesOf(models));
 }

@@ -27,7 +27,6 @@ class ResourceDescriptions {
   GraphResource Of(const GraphStatus& status) const;
   FeatureSetResource Of(const FeatureSet& set) const;
   ModelResource Of(const StoredModel& model) const;
-  std::vector<GraphResource> Of(const std::vector<GraphStatus>& graphs) const;
   std::vector<ModelResource> Of(const std::vector<ModelHandle>& models) const;
 
  private:

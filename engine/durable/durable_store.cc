@@ -40,9 +40,9 @@ DurableStore::~DurableStore() {
 
 void DurableStore::KeepDefaults() {
   if (parts_.tuning == nullptr) return;
-  for (const GraphStatus& status : parts_.graphs->List()) {
+  parts_.graphs->ForEach([&](const GraphStatus& status) {
     if (status.graph != nullptr) parts_.tuning->KeepDefaults(*status.graph);
-  }
+  });
 }
 
 bool DurableStore::stopping() const {

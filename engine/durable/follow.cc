@@ -189,10 +189,10 @@ void DurableStore::Follow() {
              return version.id == VersionId{Store::kGraphs, graph.name, graph.failed_version, "", 0};
            });
   };
-  for (const GraphStatus& graph : parts_.graphs->List()) {
+  parts_.graphs->ForEach([&](const GraphStatus& graph) {
     if (!latest.graphs.contains(graph.name) && !is_lost(graph))
       deleted = parts_.graphs->Delete(graph.name, 0).ok() || deleted;
-  }
+  });
   if (deleted) parts_.on_load();
   FollowLost(lost);
 }

@@ -101,13 +101,6 @@ ModelResource ResourceOf(const StoredModel& stored) {
   return resource;
 }
 
-std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs) {
-  std::vector<GraphResource> resources;
-  resources.reserve(graphs.size());
-  for (const GraphStatus& graph : graphs) resources.push_back(ResourceOf(graph));
-  return resources;
-}
-
 std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
   std::vector<ModelResource> resources;
   resources.reserve(models.size());
@@ -115,36 +108,39 @@ std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models) {
   return resources;
 }
 
-ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models,
-                        DeviceKind device) {
-  ResourceCounts counts;
-  const bool own_memory = device != DeviceKind::kCpu;
-  const auto add = [&](int64_t all, int64_t device_part, int64_t StoredBytes::*kind) {
-    const int64_t there = own_memory ? device_part : 0;
-    counts.on_device.*kind += there;
-    counts.on_host.*kind += all - there;
-  };
-  counts.graphs = static_cast<int64_t>(graphs.size());
-  for (const GraphStatus& graph : graphs) {
-    counts.feature_sets += static_cast<int64_t>(graph.feature_sets.size());
-    if (graph.stored != nullptr) counts.feature_sets += static_cast<int64_t>(graph.stored->feature_sets.size());
-    if (graph.host != nullptr) {
-      ++counts.resident_graphs;
-      ++counts.host_graphs;
-      add(graph.host->graph()->size_bytes(), 0, &StoredBytes::graphs);
-      add(graph.host->feature_bytes(), 0, &StoredBytes::features);
-    }
-    if (graph.graph == nullptr) continue;
-    ++counts.resident_graphs;
-    const int64_t on_device = graph.graph->device_bytes();  // may grow before size_bytes() is asked
-    add(graph.graph->size_bytes(), on_device, &StoredBytes::graphs);
-    for (const FeatureSetHandle& set : graph.feature_sets) {
-      add(set->size_bytes(), set->device_bytes(), &StoredBytes::features);
-    }
+namespace {
+
+// Of `all` bytes of a kind, those on a device with memory of its own and those on the host.
+void AddBytes(ResourceCounts* counts, DeviceKind device, int64_t all, int64_t device_part, int64_t StoredBytes::*kind) {
+  const int64_t there = device == DeviceKind::kCpu ? 0 : device_part;
+  counts->on_device.*kind += there;
+  counts->on_host.*kind += all - there;
+}
+
+}  // namespace
+
+void AddTo(ResourceCounts* counts, const GraphStatus& graph, DeviceKind device) {
+  ++counts->graphs;
+  counts->feature_sets += static_cast<int64_t>(graph.feature_sets.size());
+  if (graph.stored != nullptr) counts->feature_sets += static_cast<int64_t>(graph.stored->feature_sets.size());
+  if (graph.host != nullptr) {
+    ++counts->resident_graphs;
+    ++counts->host_graphs;
+    AddBytes(counts, device, graph.host->graph()->size_bytes(), 0, &StoredBytes::graphs);
+    AddBytes(counts, device, graph.host->feature_bytes(), 0, &StoredBytes::features);
   }
-  for (const ModelHandle& model : models) add(model->model->size_bytes, 0, &StoredBytes::models);
-  counts.models = static_cast<int64_t>(models.size());
-  return counts;
+  if (graph.graph == nullptr) return;
+  ++counts->resident_graphs;
+  const int64_t on_device = graph.graph->device_bytes();  // may grow before size_bytes() is asked
+  AddBytes(counts, device, graph.graph->size_bytes(), on_device, &StoredBytes::graphs);
+  for (const FeatureSetHandle& set : graph.feature_sets) {
+    AddBytes(counts, device, set->size_bytes(), set->device_bytes(), &StoredBytes::features);
+  }
+}
+
+void AddTo(ResourceCounts* counts, const StoredModel& model, DeviceKind device) {
+  ++counts->models;
+  AddBytes(counts, device, model.model->size_bytes, 0, &StoredBytes::models);
 }
 
 namespace {

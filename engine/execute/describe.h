@@ -19,11 +19,10 @@ namespace vicinal {
 GraphResource ResourceOf(const GraphStatus& status);
 FeatureSetResource ResourceOf(const FeatureSet& set);
 ModelResource ResourceOf(const StoredModel& stored);
-std::vector<GraphResource> ResourcesOf(const std::vector<GraphStatus>& graphs);
 std::vector<ModelResource> ResourcesOf(const std::vector<ModelHandle>& models);
-// All but what the state directory has. `device`: where graphs and features are.
-ResourceCounts CountsOf(const std::vector<GraphStatus>& graphs, const std::vector<ModelHandle>& models,
-                        DeviceKind device);
+// Adds a graph, with its feature sets, or a model to what is counted. `device`: where graphs and features are.
+void AddTo(ResourceCounts* counts, const GraphStatus& graph, DeviceKind device);
+void AddTo(ResourceCounts* counts, const StoredModel& model, DeviceKind device);
 // `plan` is the plan of `request`, on `device`.
 Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, const KernelRegistry& registry,
                           const Device& device);

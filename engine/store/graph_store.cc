@@ -143,11 +143,16 @@ StatusOr<GraphStatus> GraphStore::Get(const std::string& name) const {
   return StatusOf(name, found->second);
 }
 
-std::vector<GraphStatus> GraphStore::List() const {
-  std::vector<GraphStatus> all;
-  MutexLock lock(&state_->mutex);
-  for (const auto& [name, entry] : state_->entries) all.push_back(StatusOf(name, entry));
-  return all;
+void GraphStore::ForEach(const std::function<void(const GraphStatus& graph)>& see) const {
+  std::vector<std::string> names;
+  {
+    MutexLock lock(&state_->mutex);
+    names.reserve(state_->entries.size());
+    for (const auto& [name, entry] : state_->entries) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    if (const StatusOr<GraphStatus> graph = Get(name); graph.ok()) see(*graph);
+  }
 }
 
 Status GraphStore::Delete(const std::string& name, int64_t if_version) {

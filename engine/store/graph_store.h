@@ -154,7 +154,9 @@ class GraphStore {
   void NotifyWatchers(const std::string& name) const;
 
   StatusOr<GraphStatus> Get(const std::string& name) const;
-  std::vector<GraphStatus> List() const;  // by name
+  // Calls `see` for every graph, by name, without a lock. Holds one graph at a time: a graph that is held cannot leave
+  // memory, so a list of all would leave nothing to evict. Not one moment's picture.
+  void ForEach(const std::function<void(const GraphStatus& graph)>& see) const;
   // ABORTED if if_version != 0 and differs.
   Status Delete(const std::string& name, int64_t if_version);
 

@@ -126,6 +126,18 @@ TEST_F(LeavingTest, TheLeastRecentlyUsedLeavesTheDeviceAndReturns) {
   EXPECT_EQ(handle->features->matrix->ToHost(gpu_)->dense, std::vector<float>(10, 1.0f));
 }
 
+TEST_F(LeavingTest, WhoLooksAtAllGraphsKeepsOneAtATime) {
+  for (const char* const name : {"a", "b", "c"}) Publish(name);
+  std::vector<int64_t> freed;
+  graphs_.ForEach([&](const GraphStatus& graph) {
+    EXPECT_FALSE(graph.name == "b" && graph.host == nullptr) << "it left while a was looked at";
+    freed.push_back(graph.name == "a" ? evictor_.EvictFromDevice(1) : 0);
+  });
+  EXPECT_EQ(freed, (std::vector<int64_t>{40, 0, 0}));
+  EXPECT_TRUE(HasLeft("b"));
+  EXPECT_FALSE(HasLeft("a"));
+}
+
 TEST_F(LeavingTest, FeaturesOfEdgesLeaveWithTheirGraphAndReturn) {
   Publish("g");
   auto graph = graphs_.Get("g")->graph;

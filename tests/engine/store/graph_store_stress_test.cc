@@ -91,8 +91,9 @@ class StoreStress : public ::testing::Test {
           EXPECT_EQ(handle->features->matrix->rows(), handle->graph->num_nodes());
         }
       }
-      for (const GraphStatus& status : store_->List())
+      store_->ForEach([](const GraphStatus& status) {
         EXPECT_EQ(status.state == GraphState::kReady, status.graph && status.stage.empty() && status.progress == 1.0);
+      });
     }
   }
 
@@ -130,7 +131,7 @@ TEST_F(StoreStress, HoldsTogether) {
   threads.emplace_back([this] { Delete(40); });
   for (std::thread& thread : threads) thread.join();
   for (int i = 0; i < kNames; ++i) store_->Delete(NameOf(i), 0).IgnoreError();
-  EXPECT_TRUE(store_->List().empty());
+  store_->ForEach([](const GraphStatus& status) { ADD_FAILURE() << status.name << " is still there"; });
   EXPECT_EQ(device_->allocated_bytes(), 0);  // all handles are gone
   EXPECT_EQ(budget_.Snapshot().total(), 0) << "something stayed reserved";
 }

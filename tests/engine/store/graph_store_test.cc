@@ -38,6 +38,11 @@ class GraphStoreTest : public ::testing::Test {
     return store_.PutFeatures("g", name, store_.Find("g", 0, "", 0)->graph->parts().version, MakeMatrix(device_.get()),
                               replace, if_version);
   }
+  std::vector<std::string> Names() {
+    std::vector<std::string> names;
+    store_.ForEach([&](const GraphStatus& graph) { names.push_back(graph.name); });
+    return names;
+  }
 
   std::unique_ptr<Device> device_ = MakeCpuDevice(1);
   FakeClock clock_;
@@ -136,7 +141,7 @@ TEST_F(GraphStoreTest, IfVersionMustMatch) {
   ExpectStatus(Begin("g", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH",
                "graph 'g' is at version 1, but if_version is 5");
   ExpectStatus(Begin("new", true, 5).status(), StatusCode::kAborted, "VERSION_MISMATCH", "has no version yet");
-  EXPECT_EQ(store_.List().size(), 1);
+  EXPECT_EQ(Names(), std::vector<std::string>{"g"});
   ExpectStatus(store_.Delete("g", 3), StatusCode::kAborted, "VERSION_MISMATCH", "if_version is 3");
   EXPECT_TRUE(store_.Delete("g", 1).ok());
 }
@@ -192,13 +197,22 @@ TEST_F(GraphStoreTest, FeaturesMustFitTheVersionThatServes) {
   EXPECT_TRUE(put(2).ok());
 }
 
-TEST_F(GraphStoreTest, ListsByName) {
+TEST_F(GraphStoreTest, SeesAllByName) {
   Put("b");
   Put("a");
   ASSERT_TRUE(Begin("c").ok());
-  std::vector<std::string> names;
-  for (const GraphStatus& status : store_.List()) names.push_back(status.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(Names(), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST_F(GraphStoreTest, WhatIsDeletedMeanwhileIsNotSeen) {
+  Put("a");
+  Put("b");
+  std::vector<std::string> seen;
+  store_.ForEach([&](const GraphStatus& graph) {
+    seen.push_back(graph.name);
+    store_.Delete("b", 0).IgnoreError();
+  });
+  EXPECT_EQ(seen, std::vector<std::string>{"a"});
 }
 
 TEST_F(GraphStoreTest, WhatIsStoredHoldsItsReservation) {
