@@ -5,37 +5,16 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/describe.h"
+#include "client/cpp/cli/feature_rows.h"
 #include "client/cpp/cli/ids_file.h"
 #include "client/cpp/cli/node_names.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
 #include "client/cpp/cli/wait_option.h"
-#include "client/cpp/formats/files.h"
 #include "client/cpp/formats/status_macros.h"
 
 namespace vicinal::client::cli {
 namespace {
-
-// Checks that the numbers of rows and nodes are equal before a large matrix is sent, with the message of `graph
-// upload`.
-absl::Status CheckRows(const Context& context, const Features& features) {
-  CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Text("graph")));
-  if (graph.state() != v1::Graph::STATE_READY || features.rows == graph.node_count()) return absl::OkStatus();
-  return FileError(context.args.Positional(0), 0,
-                   absl::StrCat("the features have ", features.rows, " rows, but graph '", graph.name(), "' has ",
-                                graph.node_count(), " nodes"));
-}
-
-// The same of edges.
-absl::Status CheckEdgeRows(const Context& context, int64_t rows) {
-  CLIENT_ASSIGN_OR_RETURN(const v1::Graph graph, context.client.GetGraph(context.args.Text("graph")));
-  if (graph.state() != v1::Graph::STATE_READY || rows == graph.edge_count()) return absl::OkStatus();
-  return FileError(
-      context.args.Positional(0), 0,
-      absl::StrCat("the features have ", rows, " rows, but graph '", graph.name(), "' has ", graph.edge_count(),
-                   " edges: one row per edge is needed, in the order of the upload, "
-                   "in which --undirected puts the reverse edges that it adds last"));
-}
 
 v1::FeatureKind KindOf(const Arguments& args) {
   return args.Has("edges") ? v1::FEATURE_KIND_EDGES : v1::FEATURE_KIND_NODES;
@@ -54,16 +33,16 @@ absl::Status UploadFeatures(const Context& context) {
   if (args.Has("edges")) {
     CLIENT_ASSIGN_OR_RETURN(edge_attr, ReadEdgeFeatures(args.Positional(0)));
     CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(edge_attr, args.Positional(0)));
-    CLIENT_RETURN_IF_ERROR(CheckEdgeRows(context, edge_attr.shape[0]));
     tensors = {ToUploadTensor("edge_attr", edge_attr)};
   } else {
     CLIENT_ASSIGN_OR_RETURN(features, ReadFeatures(args.Positional(0)));
     if (!CheckFinite(features, args.Positional(0), {}).ok()) {
       return CheckFinite(features, args.Positional(0), KnownIds(context, args.Text("graph")));
     }
-    CLIENT_RETURN_IF_ERROR(CheckRows(context, features));
     tensors = FeatureTensors(features);
   }
+  const int64_t rows = args.Has("edges") ? edge_attr.shape[0] : features.rows;
+  CLIENT_RETURN_IF_ERROR(CheckFeatureRows(context.client, args.Text("graph"), KindOf(args), rows, args.Positional(0)));
   v1::UploadFeaturesSpec spec;
   spec.set_graph(args.Text("graph"));
   spec.set_name(args.Text("name"));

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/feature_rows.h"
 #include "client/cpp/cli/graph_options.h"
 #include "client/cpp/cli/ids_file.h"
 #include "client/cpp/cli/output.h"
@@ -44,6 +45,13 @@ struct Target {
     return found == index.end() ? nullptr : &steps[found->second];
   }
 };
+
+constexpr char kFeatureSet[] = "feature set", kEdgeFeatureSet[] = "edge feature set";
+
+// Of a step about a set.
+v1::FeatureKind KindOf(const std::string& kind) {
+  return kind == kEdgeFeatureSet ? v1::FEATURE_KIND_EDGES : v1::FEATURE_KIND_NODES;
+}
 
 bool Changes(const SyncStep& step) { return step.action != SyncAction::kKeep; }
 
@@ -125,7 +133,10 @@ class Syncer {
     for (const DeclaredGraph& graph : file_.graphs) {
       CLIENT_RETURN_IF_ERROR(AtResource(file_, "graph", graph, UploadGraph(graph)));
       for (const DeclaredResource& set : graph.feature_sets) {
-        CLIENT_RETURN_IF_ERROR(AtResource(file_, "feature set", set, UploadFeatures(graph.name, set)));
+        CLIENT_RETURN_IF_ERROR(AtResource(file_, kFeatureSet, set, UploadFeatures(graph.name, set)));
+      }
+      for (const DeclaredResource& set : graph.edge_feature_sets) {
+        CLIENT_RETURN_IF_ERROR(AtResource(file_, kEdgeFeatureSet, set, UploadEdgeFeatures(graph.name, set)));
       }
     }
     for (const DeclaredResource& model : file_.models) {
@@ -188,27 +199,39 @@ class Syncer {
   }
 
   absl::Status UploadFeatures(const std::string& graph, const DeclaredResource& declared) {
-    const std::vector<Target*> targets = Needing("feature set", graph, declared.name);
+    const std::vector<Target*> targets = Needing(kFeatureSet, graph, declared.name);
     if (targets.empty()) return absl::OkStatus();
     CLIENT_ASSIGN_OR_RETURN(
-        FeaturesContent content,
-        ReadFeaturesContent(graph, declared, digests_.at(DigestKey("feature set", graph, declared.name))));
-    const std::vector<UploadTensor> tensors = FeatureTensors(content.features);
+        const FeaturesContent content,
+        ReadFeaturesContent(graph, declared, digests_.at(DigestKey(kFeatureSet, graph, declared.name))));
+    SendSet(targets, kFeatureSet, declared, content.spec, FeatureTensors(content.features), content.features.rows);
+    return absl::OkStatus();
+  }
+
+  absl::Status UploadEdgeFeatures(const std::string& graph, const DeclaredResource& declared) {
+    const std::vector<Target*> targets = Needing(kEdgeFeatureSet, graph, declared.name);
+    if (targets.empty()) return absl::OkStatus();
+    CLIENT_ASSIGN_OR_RETURN(
+        const EdgeFeaturesContent content,
+        ReadEdgeFeaturesContent(graph, declared, digests_.at(DigestKey(kEdgeFeatureSet, graph, declared.name))));
+    SendSet(targets, kEdgeFeatureSet, declared, content.spec, {ToUploadTensor("edge_attr", content.edge_attr)},
+            content.edge_attr.shape[0]);
+    return absl::OkStatus();
+  }
+
+  // A set of `rows` rows, of either kind, to the servers that need it.
+  void SendSet(const std::vector<Target*>& targets, const char* kind, const DeclaredResource& declared,
+               v1::UploadFeaturesSpec spec, const std::vector<UploadTensor>& tensors, int64_t rows) {
     for (Target* const target : targets) {
-      const SyncStep& step = *target->Find("feature set", graph, declared.name);
-      content.spec.set_replace(step.action == SyncAction::kReplace);
-      content.spec.set_if_version(step.action == SyncAction::kReplace ? step.version : 0);
-      Send(target, "feature set", declared, [&](const UploadOptions& options) -> absl::Status {
-        CLIENT_ASSIGN_OR_RETURN(const v1::Graph there, target->client->GetGraph(graph));
-        if (there.node_count() != content.features.rows) {
-          return FileError(declared.File("file"), 0,
-                           absl::StrCat("the features have ", content.features.rows, " rows, but graph '", graph,
-                                        "' has ", there.node_count(), " nodes"));
-        }
-        return target->client->UploadFeatures(content.spec, tensors, options).status();
+      const SyncStep& step = *target->Find(kind, spec.graph(), declared.name);
+      spec.set_replace(step.action == SyncAction::kReplace);
+      spec.set_if_version(step.action == SyncAction::kReplace ? step.version : 0);
+      Send(target, kind, declared, [&](const UploadOptions& options) -> absl::Status {
+        CLIENT_RETURN_IF_ERROR(
+            CheckFeatureRows(*target->client, spec.graph(), KindOf(kind), rows, declared.File("file")));
+        return target->client->UploadFeatures(spec, tensors, options).status();
       });
     }
-    return absl::OkStatus();
   }
 
   absl::Status UploadModel(const DeclaredResource& declared) {
@@ -235,7 +258,7 @@ class Syncer {
       const std::string kind = step.kind;
       target->status = kind == "graph"   ? target->client->DeleteGraph(step.name, step.version)
                        : kind == "model" ? target->client->DeleteModel(step.name, step.version)
-                                         : target->client->DeleteFeatures(step.graph, step.name);
+                                         : target->client->DeleteFeatures(step.graph, step.name, KindOf(step.kind));
       if (target->status.ok()) ++target->done;
     }
   }
@@ -322,6 +345,8 @@ Command SyncCommand() {
            "                                      options\n"
            "      features:\n"
            "        today: {file: today.npy}\n"
+           "      edge_features:                  as for features upload --edges\n"
+           "        today: {file: edges_today.npy}\n"
            "  models:\n"
            "    gcn: {architecture: gcn.json, weights: gcn.safetensors}\n"
            "\n"

@@ -82,6 +82,9 @@ absl::StatusOr<SyncDigests> ReadDigests(const SyncFile& file) {
     for (const DeclaredResource& set : graph.feature_sets) {
       CLIENT_RETURN_IF_ERROR(add("feature set", graph.name, set));
     }
+    for (const DeclaredResource& set : graph.edge_feature_sets) {
+      CLIENT_RETURN_IF_ERROR(add("edge feature set", graph.name, set));
+    }
   }
   for (const DeclaredResource& model : file.models) CLIENT_RETURN_IF_ERROR(add("model", "", model));
   return digests;
@@ -105,6 +108,8 @@ absl::StatusOr<GraphContent> ReadGraphContent(const DeclaredGraph& declared, con
   spec.set_reorder(ParseReorder(declared.Option("reorder", "auto")));
   if (data.ids) spec.set_ids_digest(data.ids->Digest());
   spec.set_pinned(!declared.Option("pinned", "").empty());
+  // Not part of the digest where sets ask for it: with the last of them the graph need not be sent again.
+  spec.set_keep_edge_order(!declared.Option("keep_edge_order", "").empty() || !declared.edge_feature_sets.empty());
   spec.set_source_digest(data.features ? WithFeatures(digest) : digest);
   return content;
 }
@@ -118,6 +123,18 @@ absl::StatusOr<FeaturesContent> ReadFeaturesContent(const std::string& graph, co
   content.spec.set_graph(graph);
   content.spec.set_name(declared.name);
   if (content.features.sparse) content.spec.set_feature_count(content.features.columns);
+  content.spec.set_source_digest(digest);
+  return content;
+}
+
+absl::StatusOr<EdgeFeaturesContent> ReadEdgeFeaturesContent(const std::string& graph, const DeclaredResource& declared,
+                                                            const std::string& digest) {
+  EdgeFeaturesContent content;
+  CLIENT_ASSIGN_OR_RETURN(content.edge_attr, ReadEdgeFeatures(declared.File("file")));
+  CLIENT_RETURN_IF_ERROR(CheckUnchanged("edge feature set", declared, digest));
+  CLIENT_RETURN_IF_ERROR(CheckEdgesFinite(content.edge_attr, declared.File("file")));
+  content.spec.set_graph(graph);
+  content.spec.set_name(declared.name);
   content.spec.set_source_digest(digest);
   return content;
 }

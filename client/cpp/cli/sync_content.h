@@ -36,6 +36,13 @@ struct FeaturesContent {
 absl::StatusOr<FeaturesContent> ReadFeaturesContent(const std::string& graph, const DeclaredResource& declared,
                                                     const std::string& digest);
 
+struct EdgeFeaturesContent {
+  Array edge_attr;
+  v1::UploadFeaturesSpec spec;
+};
+absl::StatusOr<EdgeFeaturesContent> ReadEdgeFeaturesContent(const std::string& graph, const DeclaredResource& declared,
+                                                            const std::string& digest);
+
 struct ModelContent {
   std::string weights, reference;  // the files; `reference` empty: none
   v1::UploadModelSpec spec;

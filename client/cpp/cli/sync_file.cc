@@ -43,6 +43,7 @@ const Keys& GraphKeys() {
                                            {"ids", KeyKind::kFile},
                                            {"ids_out", KeyKind::kFile},
                                            {"features", KeyKind::kSets},
+                                           {"edge_features", KeyKind::kSets},
                                            {"format", KeyKind::kWord, false, FormatWords()},
                                            {"reorder", KeyKind::kWord, false, ReorderWords()},
                                            {"titles", KeyKind::kWord, false, ChoiceWords()},
@@ -51,6 +52,7 @@ const Keys& GraphKeys() {
                                            {"mtx_rows", KeyKind::kWord, false, RowsWords()},
                                            {"num_nodes", KeyKind::kCount},
                                            {"undirected", KeyKind::kFlag},
+                                           {"keep_edge_order", KeyKind::kFlag},
                                            {"pinned", KeyKind::kFlag}};
   return *keys;
 }
@@ -141,7 +143,7 @@ class Reader {
     CLIENT_ASSIGN_OR_RETURN(const Members members, NamedMembers(node, "graphs"));
     for (const auto& [name, value] : members) {
       DeclaredGraph& graph = graphs->emplace_back();
-      CLIENT_RETURN_IF_ERROR(ReadResource(name, value, "graph", GraphKeys(), &graph, &graph.feature_sets));
+      CLIENT_RETURN_IF_ERROR(ReadResource(name, value, "graph", GraphKeys(), &graph, &graph));
     }
     return absl::OkStatus();
   }
@@ -149,7 +151,7 @@ class Reader {
   absl::Status ReadResources(const YAML::Node& node, const std::string& what, const Keys& keys,
                              std::vector<DeclaredResource>* resources) const {
     CLIENT_ASSIGN_OR_RETURN(const Members members, NamedMembers(node, what));
-    const std::string kind = what == "models" ? "model" : "feature set";
+    const std::string kind = what == "models" ? "model" : what == "features" ? "feature set" : "edge feature set";
     for (const auto& [name, value] : members) {
       CLIENT_RETURN_IF_ERROR(ReadResource(name, value, kind, keys, &resources->emplace_back(), nullptr));
     }
@@ -168,8 +170,9 @@ class Reader {
     return members;
   }
 
+  // `graph`: `resource` as a graph, whose sets are read, too; null: it is none.
   absl::Status ReadResource(const YAML::Node& name, const YAML::Node& value, const std::string& kind, const Keys& keys,
-                            DeclaredResource* resource, std::vector<DeclaredResource>* sets) const {
+                            DeclaredResource* resource, DeclaredGraph* graph) const {
     resource->name = name.Scalar();
     resource->line = name.Mark().line + 1;
     const std::string what = absl::StrCat(kind, " '", resource->name, "'");
@@ -179,8 +182,12 @@ class Reader {
     for (const auto& [word, content] : members) {
       const Key* key = nullptr;
       for (const Key& one : keys) key = one.name == word.Scalar() ? &one : key;
-      CLIENT_RETURN_IF_ERROR(key->kind == KeyKind::kSets ? ReadResources(content, "features", FeatureKeys(), sets)
-                                                         : ReadValue(*key, content, resource));
+      if (key->kind == KeyKind::kSets) {
+        auto& sets = key->name == "features" ? graph->feature_sets : graph->edge_feature_sets;
+        CLIENT_RETURN_IF_ERROR(ReadResources(content, key->name, FeatureKeys(), &sets));
+      } else {
+        CLIENT_RETURN_IF_ERROR(ReadValue(*key, content, resource));
+      }
     }
     for (const Key& key : keys) {
       if (key.required && resource->File(key.name).empty()) {

@@ -28,7 +28,7 @@ struct DeclaredResource {
 };
 
 struct DeclaredGraph : DeclaredResource {
-  std::vector<DeclaredResource> feature_sets;
+  std::vector<DeclaredResource> feature_sets, edge_feature_sets;
 };
 
 struct SyncFile {

@@ -11,16 +11,17 @@
 namespace vicinal::client::cli {
 namespace {
 
-const v1::FeatureSet* FindSet(const v1::Graph& graph, const std::string& name) {
-  for (const v1::FeatureSet& set : graph.feature_sets()) {
+using Sets = google::protobuf::RepeatedPtrField<v1::FeatureSet>;
+
+const v1::FeatureSet* FindSet(const Sets& sets, const std::string& name) {
+  for (const v1::FeatureSet& set : sets) {
     if (set.name() == name) return &set;
   }
   return nullptr;
 }
 
-bool Declares(const DeclaredGraph& graph, const std::string& set) {
-  return std::any_of(graph.feature_sets.begin(), graph.feature_sets.end(),
-                     [&](const DeclaredResource& one) { return one.name == set; });
+bool Declares(const std::vector<DeclaredResource>& sets, const std::string& name) {
+  return std::any_of(sets.begin(), sets.end(), [&](const DeclaredResource& one) { return one.name == name; });
 }
 
 template <class Resource>
@@ -30,12 +31,14 @@ std::map<std::string, const Resource*> ByName(const std::vector<Resource>& decla
   return by_name;
 }
 
-// Whether the server's version was made from the declared files, and its own features are as they came with it.
+// Whether the server's version was made from the declared files, its own features are as they came with it, and it
+// takes the declared edge feature sets.
 bool IsCurrent(const DeclaredGraph& declared, const std::string& digest, const v1::Graph& graph) {
   const bool with_features = graph.source_digest() == WithFeatures(digest);
   if (!with_features && graph.source_digest() != digest) return false;
-  if (Declares(declared, wire::kDefaultFeatureSet)) return true;
-  const v1::FeatureSet* const own = FindSet(graph, wire::kDefaultFeatureSet);
+  if (!declared.edge_feature_sets.empty() && !graph.edge_order_kept()) return false;
+  if (Declares(declared.feature_sets, wire::kDefaultFeatureSet)) return true;
+  const v1::FeatureSet* const own = FindSet(graph.feature_sets(), wire::kDefaultFeatureSet);
   return with_features ? own != nullptr && own->source_digest() == graph.source_digest() : own == nullptr;
 }
 
@@ -63,35 +66,45 @@ class Planner {
     const SyncAction action = current ? SyncAction::kKeep : there ? SyncAction::kReplace : SyncAction::kCreate;
     if (action == SyncAction::kReplace) CLIENT_RETURN_IF_ERROR(CheckDropped(declared, *there));
     steps_.push_back({action, "graph", "", declared.name, there != nullptr ? there->version() : 0});
+    // With a replaced graph its sets are gone, but its upload may bring the set 'default' of nodes.
     for (const DeclaredResource& set : declared.feature_sets) {
-      // With a replaced graph its sets are gone.
-      const v1::FeatureSet* const known = current ? FindSet(*there, set.name) : nullptr;
-      const bool same = known != nullptr && known->source_digest() == DigestOf("feature set", declared.name, set.name);
-      const bool comes_along = set.name == wire::kDefaultFeatureSet && !current;
-      steps_.push_back({same                   ? SyncAction::kKeep
-                        : known || comes_along ? SyncAction::kReplace
-                                               : SyncAction::kCreate,
-                        "feature set", declared.name, set.name, known != nullptr ? known->version() : 0});
+      PlanSet("feature set", declared, set, current ? &there->feature_sets() : nullptr,
+              set.name == wire::kDefaultFeatureSet && !current);
+    }
+    for (const DeclaredResource& set : declared.edge_feature_sets) {
+      PlanSet("edge feature set", declared, set, current ? &there->edge_feature_sets() : nullptr, false);
     }
     return absl::OkStatus();
   }
 
-  // The set 'default' is the upload's own.
+  // `there`: the server's sets of that kind; null: none that stay. `comes_along`: the graph's upload may bring the set.
+  void PlanSet(const char* kind, const DeclaredGraph& graph, const DeclaredResource& set, const Sets* there,
+               bool comes_along) {
+    const v1::FeatureSet* const known = there != nullptr ? FindSet(*there, set.name) : nullptr;
+    const bool same = known != nullptr && known->source_digest() == DigestOf(kind, graph.name, set.name);
+    steps_.push_back({same                   ? SyncAction::kKeep
+                      : known || comes_along ? SyncAction::kReplace
+                                             : SyncAction::kCreate,
+                      kind, graph.name, set.name, known != nullptr ? known->version() : 0});
+  }
+
+  // The set 'default' of nodes is the upload's own.
   absl::Status CheckDropped(const DeclaredGraph& declared, const v1::Graph& there) const {
     if (prune_) return absl::OkStatus();
     for (const v1::FeatureSet& set : there.feature_sets()) {
-      if (set.name() == wire::kDefaultFeatureSet || Declares(declared, set.name())) continue;
-      return absl::FailedPreconditionError(absl::StrCat(file_.path, ":", declared.line, ": graph '", declared.name,
-                                                        "' must be replaced, which drops its feature set '", set.name(),
-                                                        "'; declare that set here, or pass --prune to drop it"));
+      const bool stays = set.name() == wire::kDefaultFeatureSet || Declares(declared.feature_sets, set.name());
+      if (!stays) return Drops(declared, "feature set", set.name());
     }
-    if (there.edge_feature_sets_size() > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(file_.path, ":", declared.line, ": graph '", declared.name,
-                       "' must be replaced, which drops its edge feature set '", there.edge_feature_sets(0).name(),
-                       "', and files declare none; pass --prune to drop it, and upload it again"));
+    for (const v1::FeatureSet& set : there.edge_feature_sets()) {
+      if (!Declares(declared.edge_feature_sets, set.name())) return Drops(declared, "edge feature set", set.name());
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Drops(const DeclaredGraph& declared, const char* kind, const std::string& set) const {
+    return absl::FailedPreconditionError(absl::StrCat(file_.path, ":", declared.line, ": graph '", declared.name,
+                                                      "' must be replaced, which drops its ", kind, " '", set,
+                                                      "'; declare that set here, or pass --prune to drop it"));
   }
 
   void PlanModel(const DeclaredResource& declared) {
@@ -119,8 +132,12 @@ class Planner {
       const DeclaredGraph* const declared = found->second;
       if (!IsCurrent(*declared, DigestOf("graph", "", name), graph)) continue;  // replaced: its sets are gone
       for (const v1::FeatureSet& set : graph.feature_sets()) {
-        const bool own = set.name() == wire::kDefaultFeatureSet || Declares(*declared, set.name());
+        const bool own = set.name() == wire::kDefaultFeatureSet || Declares(declared->feature_sets, set.name());
         if (!own) steps_.push_back({SyncAction::kDelete, "feature set", name, set.name(), set.version()});
+      }
+      for (const v1::FeatureSet& set : graph.edge_feature_sets()) {
+        const bool own = Declares(declared->edge_feature_sets, set.name());
+        if (!own) steps_.push_back({SyncAction::kDelete, "edge feature set", name, set.name(), set.version()});
       }
     }
   }

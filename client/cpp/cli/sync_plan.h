@@ -21,8 +21,8 @@ const char* NameOf(SyncAction action);  // "keep", "create", "replace", "delete"
 
 struct SyncStep {
   SyncAction action = SyncAction::kKeep;
-  const char* kind = "";  // "graph", "feature set" or "model"
-  std::string graph;      // of a feature set
+  const char* kind = "";  // "graph", "feature set", "edge feature set" or "model"
+  std::string graph;      // of a feature set of either kind
   std::string name;
   int64_t version = 0;  // what is replaced or deleted; 0: nothing, or something without a version
 };
@@ -33,16 +33,18 @@ struct ServerContents {
   std::map<std::string, v1::Model> models;
 };
 
-// The digests of the declared resources, by "graph NAME", "feature set GRAPH/NAME" and "model NAME".
+// The digests of the declared resources, by "graph NAME", "feature set GRAPH/NAME", "edge feature set GRAPH/NAME" and
+// "model NAME".
 using SyncDigests = std::map<std::string, std::string>;
 std::string DigestKey(const char* kind, const std::string& graph, const std::string& name);
 
 // The digest of a graph whose upload has features: they then are the set 'default', which must be there, too.
 std::string WithFeatures(const std::string& digest);
 
-// The steps in the order in which they must be done: graphs, each before its feature sets; models; with `prune`,
-// deletions of what the file does not declare. FAILED_PRECONDITION: a replaced graph would drop a feature set that the
-// file does not declare, without `prune`.
+// The steps in the order in which they must be done: graphs, each before its feature sets and these before its edge
+// feature sets; models; with `prune`, deletions of what the file does not declare. A graph that has not kept the order
+// of its edges is replaced if the file declares edge feature sets of it. FAILED_PRECONDITION: a replaced graph would
+// drop a set of either kind that the file does not declare, without `prune`.
 absl::StatusOr<std::vector<SyncStep>> PlanSync(const SyncFile& file, const SyncDigests& digests,
                                                const ServerContents& contents, bool prune);
 

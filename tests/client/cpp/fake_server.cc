@@ -183,7 +183,11 @@ class FakeGraphs final : public v1::GraphService::Service {
       graph.mutable_stages(0)->set_seconds(2);
       graph.mutable_profile()->set_window(1024);
       graph.clear_feature_sets();
+      graph.clear_edge_feature_sets();
+      graph.set_edge_order_kept(spec.keep_edge_order());
       for (const v1::TensorSpec& tensor : spec.tensors()) {
+        if (tensor.name() == "edge_index") graph.set_edge_count(tensor.shape(1));
+        if (tensor.name() == "edge_attr") graph.set_edge_order_kept(true);
         if (tensor.name() != "x" && tensor.name() != "x_values") continue;
         graph.add_feature_sets()->set_name("default");
         graph.mutable_feature_sets(0)->set_source_digest(spec.source_digest());
@@ -317,9 +321,10 @@ class FakeGraphs final : public v1::GraphService::Service {
     std::string id;
     v1::UploadFeaturesSpec spec;
     const auto make = [&] {
-      v1::Graph& graph = state_->graphs[spec.graph()];
-      RemoveSet(spec.name(), &graph);
-      v1::FeatureSet* const set = graph.add_feature_sets();
+      state_->seen.features_spec = spec;
+      auto* const sets = Sets(spec.tensors(0).name() == "edge_attr", &state_->graphs[spec.graph()]);
+      RemoveSet(spec.name(), sets);
+      v1::FeatureSet* const set = sets->Add();
       set->set_name(spec.name());
       set->set_version(++versions_);
       set->set_source_digest(spec.source_digest());
@@ -337,15 +342,20 @@ class FakeGraphs final : public v1::GraphService::Service {
                               v1::DeleteFeaturesResponse*) override {
     Note(context);
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    if (RemoveSet(request->name(), &state_->graphs[request->graph()])) return grpc::Status::OK;
+    auto* const sets = Sets(request->kind() == v1::FEATURE_KIND_EDGES, &state_->graphs[request->graph()]);
+    if (RemoveSet(request->name(), sets)) return grpc::Status::OK;
     return {grpc::StatusCode::NOT_FOUND, "no such feature set"};
   }
 
  private:
-  static bool RemoveSet(const std::string& name, v1::Graph* graph) {
-    for (int i = 0; i < graph->feature_sets_size(); ++i) {
-      if (graph->feature_sets(i).name() != name) continue;
-      graph->mutable_feature_sets()->DeleteSubrange(i, 1);
+  using FeatureSets = google::protobuf::RepeatedPtrField<v1::FeatureSet>;
+  static FeatureSets* Sets(bool of_edges, v1::Graph* graph) {
+    return of_edges ? graph->mutable_edge_feature_sets() : graph->mutable_feature_sets();
+  }
+  static bool RemoveSet(const std::string& name, FeatureSets* sets) {
+    for (int i = 0; i < sets->size(); ++i) {
+      if (sets->Get(i).name() != name) continue;
+      sets->DeleteSubrange(i, 1);
       return true;
     }
     return false;

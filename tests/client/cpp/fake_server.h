@@ -58,6 +58,7 @@ struct Seen {
   v1::ClassifyRequest classify;
   v1::ClassifyGraphsRequest classify_graphs;
   v1::UploadGraphSpec graph_spec;
+  v1::UploadFeaturesSpec features_spec;
   v1::UploadModelSpec model_spec;
   v1::TuneGraphRequest tune;
 };

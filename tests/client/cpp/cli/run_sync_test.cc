@@ -133,6 +133,55 @@ TEST_F(RunSyncTest, FeaturesOfEdgesAreSentAndBelongToTheDigest) {
   EXPECT_THAT(err(), HasSubstr("a.npy: edge_attr of edge 1 (1 -> 2) contains inf in column 0"));
 }
 
+TEST_F(RunSyncTest, EdgeFeatureSetsAreSentReplacedAndDeletedAlone) {
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, 3, 4}, {2, 2})).ok());
+  const std::string graph = "graphs:\n  g:\n    file: edges.txt\n";
+  Write("s.yaml", graph + "    edge_features:\n      today: {file: a.npy}\n");
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("create  edge feature set 'today' of 'g'  done"));
+  EXPECT_TRUE(server_.seen().graph_spec.keep_edge_order());
+  EXPECT_EQ(server_.seen().features_spec.name(), "today");
+  EXPECT_FALSE(server_.seen().features_spec.replace());
+  EXPECT_EQ(server_.Uploaded("edge_attr").size(), 4 * sizeof(float));
+  ASSERT_EQ(Vicinal("sync s.yaml"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr(": 2 unchanged\n"));
+
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, 3, 5}, {2, 2})).ok());
+  ASSERT_EQ(Vicinal("sync s.yaml --json"), kExitOk) << err();
+  const auto steps = Json()["servers"][0]["steps"];
+  ASSERT_EQ(steps.size(), 2u) << out();
+  EXPECT_EQ(steps[0]["action"], "keep");
+  EXPECT_EQ(
+      steps[1],
+      (nlohmann::json{
+          {"action", "replace"}, {"kind", "edge feature set"}, {"graph", "g"}, {"name", "today"}, {"result", "done"}}));
+  EXPECT_TRUE(server_.seen().features_spec.replace());
+  EXPECT_EQ(server_.seen().features_spec.if_version(), 1);
+  EXPECT_EQ(server_.seen().prepared, 1) << "the graph stays";
+
+  Write("s.yaml", graph);
+  ASSERT_EQ(Vicinal("sync s.yaml --prune"), kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("delete  edge feature set 'today' of 'g'  done"));
+  EXPECT_EQ(server_.seen().prepared, 1) << "a graph that keeps its order of edges is no other graph";
+}
+
+TEST_F(RunSyncTest, EdgeFeaturesThatDoNotFitAreRefusedWithFileAndLine) {
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, 2, 3}, {3, 1})).ok());
+  Write("s.yaml", "graphs:\n  g:\n    file: edges.txt\n    edge_features:\n      today: {file: a.npy}\n");
+  EXPECT_EQ(Vicinal("sync s.yaml"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("s.yaml:5: edge feature set 'today': a.npy: the features have 3 rows, but graph 'g' has "
+                               "2 edges: one row per edge is needed"));
+  ASSERT_TRUE(WriteNpy("a.npy", MakeArray<float>({1, std::numeric_limits<float>::infinity()}, {2, 1})).ok());
+  EXPECT_EQ(Vicinal("sync s.yaml"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("s.yaml:5: edge feature set 'today': a.npy: "));
+  EXPECT_THAT(err(), HasSubstr("inf in column 0"));
+  Write("s.yaml", "graphs: {g: {file: edges.txt, edge_features: {today: {file: none.npy}}}}\n");
+  const int finishes = server_.seen().finishes;
+  EXPECT_EQ(Vicinal("sync s.yaml"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("s.yaml:1: edge feature set 'today': none.npy"));
+  EXPECT_EQ(server_.seen().finishes, finishes);
+}
+
 TEST_F(RunSyncTest, WhatWasGuessedOfAFileIsTold) {
   const std::vector<int64_t> edges = {0, 4};
   ASSERT_TRUE(WriteNpz("g.npz", {{"edge_index", MakeArray(edges, {2, 1})}}).ok());

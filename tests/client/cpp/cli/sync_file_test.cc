@@ -26,8 +26,11 @@ graphs:
     undirected: true
     num_nodes: 7
     titles: yes
+    keep_edge_order: true
     features:
       today: {file: t.npy}
+    edge_features:
+      today: {file: e.npy}
   other: {file: "o.txt"}
 models:
   gcn: {architecture: g.json, weights: g.safetensors, reference: r.safetensors, reference_graph: cora, tolerance: 1e-3}
@@ -39,20 +42,25 @@ models:
   EXPECT_EQ(cora.name, "cora");
   EXPECT_EQ(cora.line, 4);
   EXPECT_THAT(cora.files, ElementsAre(Pair("file", "dir/cora.npz"), Pair("x", "/abs/x.npy")));
-  EXPECT_THAT(cora.options, ElementsAre(Pair("num_nodes", "7"), Pair("reorder", "rcm"), Pair("titles", "yes"),
-                                        Pair("undirected", "true")));
+  EXPECT_THAT(cora.options, ElementsAre(Pair("keep_edge_order", "true"), Pair("num_nodes", "7"), Pair("reorder", "rcm"),
+                                        Pair("titles", "yes"), Pair("undirected", "true")));
   ASSERT_EQ(cora.feature_sets.size(), 1u);
   EXPECT_EQ(cora.feature_sets[0].name, "today");
-  EXPECT_EQ(cora.feature_sets[0].line, 12);
+  EXPECT_EQ(cora.feature_sets[0].line, 13);
   EXPECT_THAT(cora.feature_sets[0].files, ElementsAre(Pair("file", "dir/t.npy")));
+  ASSERT_EQ(cora.edge_feature_sets.size(), 1u);
+  EXPECT_EQ(cora.edge_feature_sets[0].name, "today");
+  EXPECT_EQ(cora.edge_feature_sets[0].line, 15);
+  EXPECT_THAT(cora.edge_feature_sets[0].files, ElementsAre(Pair("file", "dir/e.npy")));
   EXPECT_EQ(file->graphs[1].File("file"), "dir/o.txt");
   ASSERT_EQ(file->models.size(), 1u);
   EXPECT_THAT(file->models[0].options, ElementsAre(Pair("reference_graph", "cora"), Pair("tolerance", "1e-3")));
 }
 
 TEST(SyncFileTest, DefaultsThatAreWrittenDownChangeNothing) {
-  const auto file =
-      Parse("graphs: {g: {file: f, reorder: auto, format: auto, mtx_rows: target, undirected: false, pinned: no}}");
+  const auto file = Parse(
+      "graphs: {g: {file: f, reorder: auto, format: auto, mtx_rows: target, undirected: false, pinned: no, "
+      "keep_edge_order: false}}");
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_THAT(file->graphs[0].options, IsEmpty());
 }
@@ -95,6 +103,15 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"graphs: {g: {file: f, undirected: 3}}", "dir/s.yaml:1: undirected is '3'; it must be true or false"},
         Wrong{"graphs: {g: {file: [f]}}", "dir/s.yaml:1: file must be the path of a file"},
         Wrong{"graphs: {g: {file: f, features: {s: {}}}}", "dir/s.yaml:1: feature set 's' needs file: FILE"},
+        Wrong{"graphs: {g: {file: f, edge_features: {s: {}}}}", "dir/s.yaml:1: edge feature set 's' needs file: FILE"},
+        Wrong{"graphs: {g: {file: f, edge_features: [s]}}",
+              "dir/s.yaml:1: edge_features must be a map, 'key: value' on lines of its own"},
+        Wrong{"graphs:\n  g:\n    file: f\n    edge_features:\n      s: {file: x, kind: y}\n",
+              "dir/s.yaml:5: edge feature set 's' has no key 'kind'; there are file"},
+        Wrong{"graphs: {g: {file: f, edge_feature: {}}}",
+              "dir/s.yaml:1: graph 'g' has no key 'edge_feature'; did you mean 'edge_features'?"},
+        Wrong{"graphs: {g: {file: f, keep_edge_order: 3}}",
+              "dir/s.yaml:1: keep_edge_order is '3'; it must be true or false"},
         Wrong{"models: {m: {architecture: a, weights: w, tolerance: 1}}",
               "dir/s.yaml:1: model 'm': tolerance needs reference: FILE.safetensors"},
         Wrong{"models: {m: {architecture: a, weights: w, reference: r, tolerance: -1}}",

@@ -31,10 +31,20 @@ class SyncPlanTest : public ::testing::Test {
     return graph;
   }
   static void AddSet(const std::string& name, const std::string& digest, v1::Graph* graph) {
-    v1::FeatureSet* const set = graph->add_feature_sets();
+    Fill(name, digest, graph->add_feature_sets());
+  }
+  static void AddEdgeSet(const std::string& name, const std::string& digest, v1::Graph* graph) {
+    Fill(name, digest, graph->add_edge_feature_sets());
+  }
+  static void Fill(const std::string& name, const std::string& digest, v1::FeatureSet* set) {
     set->set_name(name);
     set->set_version(3);
     set->set_source_digest(digest);
+  }
+  // The graph 'g' with the edge feature set 's', beside the set 's' of nodes.
+  void DeclareEdgeFeatures() {
+    file_ = *ParseSyncFile("s.yaml", "graphs: {g: {file: f, features: {s: {file: x}}, edge_features: {s: {file: e}}}}");
+    digests_["edge feature set g/s"] = "de";
   }
   void AddModel(const std::string& name, const std::string& digest) {
     contents_.models[name].set_version(5);
@@ -122,6 +132,56 @@ TEST_F(SyncPlanTest, AReplacementDropsNoOtherSetUnasked) {
   EXPECT_THAT(Plan(),
               ElementsAre(HasSubstr("s.yaml:1: graph 'g' must be replaced, which drops its feature set 'extra'")));
   EXPECT_THAT(Plan(true), ElementsAre("replace graph g 7", "create feature set g/s 0"));
+}
+
+TEST_F(SyncPlanTest, EdgeFeatureSetsComeAfterTheirGraphAndAreComparedAlone) {
+  DeclareEdgeFeatures();
+  EXPECT_THAT(Plan(), ElementsAre("create graph g 0", "create feature set g/s 0", "create edge feature set g/s 0"));
+  v1::Graph& graph = AddGraph("g", "dg");
+  graph.set_edge_order_kept(true);
+  AddSet("s", "ds", &graph);
+  EXPECT_THAT(Plan(), ElementsAre("create edge feature set g/s 0")) << "the set of nodes is another one";
+  AddEdgeSet("s", "de", &graph);
+  EXPECT_THAT(Plan(true), IsEmpty());
+  graph.mutable_edge_feature_sets(0)->set_source_digest("");
+  EXPECT_THAT(Plan(), ElementsAre("replace edge feature set g/s 3")) << "uploaded by hand";
+  graph.mutable_edge_feature_sets(0)->set_source_digest("de");
+  graph.mutable_feature_sets(0)->set_source_digest("old");
+  EXPECT_THAT(Plan(), ElementsAre("replace feature set g/s 3"));
+  graph.set_source_digest("other");
+  EXPECT_THAT(Plan(), ElementsAre("replace graph g 7", "create feature set g/s 0", "create edge feature set g/s 0"));
+}
+
+TEST_F(SyncPlanTest, AGraphThatKeptNoOrderOfEdgesIsSentAgainIfItShallHaveEdgeFeatures) {
+  v1::Graph& graph = AddGraph("g", "dg");
+  AddSet("s", "ds", &graph);
+  AddModel("m", "dm");
+  EXPECT_THAT(Plan(), IsEmpty());
+  DeclareEdgeFeatures();
+  EXPECT_THAT(Plan(), ElementsAre("replace graph g 7", "create feature set g/s 0", "create edge feature set g/s 0"));
+}
+
+TEST_F(SyncPlanTest, AnEdgeFeatureSetCalledDefaultDoesNotComeWithTheGraph) {
+  file_ = *ParseSyncFile("s.yaml", "graphs: {g: {file: f, edge_features: {default: {file: e}}}}");
+  digests_["edge feature set g/default"] = "de";
+  EXPECT_THAT(Plan(), ElementsAre("create graph g 0", "create edge feature set g/default 0"));
+}
+
+TEST_F(SyncPlanTest, EdgeFeatureSetsThatAreNotDeclaredStayUnlessPruned) {
+  DeclareEdgeFeatures();
+  v1::Graph& graph = AddGraph("g", "dg");
+  graph.set_edge_order_kept(true);
+  AddSet("s", "ds", &graph);
+  AddEdgeSet("default", "", &graph);
+  AddEdgeSet("s", "de", &graph);
+  EXPECT_THAT(Plan(), IsEmpty());
+  EXPECT_THAT(Plan(true), ElementsAre("delete edge feature set g/default 3"));
+  graph.set_source_digest("other");
+  EXPECT_THAT(Plan(),
+              ElementsAre("s.yaml:1: graph 'g' must be replaced, which drops its edge feature set 'default'; declare "
+                          "that set here, or pass --prune to drop it"));
+  EXPECT_THAT(Plan(true),
+              ElementsAre("replace graph g 7", "create feature set g/s 0", "create edge feature set g/s 0"));
 }
 
 }  // namespace
