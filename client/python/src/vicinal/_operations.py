@@ -20,11 +20,12 @@ from vicinal.errors import CallError, IdsError, InputError, NotFound, from_statu
 from vicinal.graphs import edge_features, graph_arrays, graph_batch
 from vicinal.ids import Ids
 from vicinal.progress import reporter
-from vicinal.queries import Answer, PredictLinksQuery
+from vicinal.queries import Answer, ClassifyQuery, EmbedQuery, PredictLinksQuery, Query
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _REORDER = {name[len("REORDER_"):].lower(): number for name, number in enum_values("Reorder").items()}
 _ORDERS = enum_values("AnswerOrder")
+_STREAM_FIELDS = {"Classify": "classify", "Embed": "embed", "PredictLinks": "predict_links"}  # of InferStreamRequest
 _TARGET, _NODES = message("Target"), message("NodeSelection")
 
 
@@ -232,8 +233,8 @@ def delete(session: Session, method: str, fields: dict[str, Any], graph: Optiona
 
 
 @dataclass(frozen=True)
-class Query:
-    """The arguments that Classify and Embed share. `ids`: None, what the client knows; False, row numbers; else the map."""
+class Selection:
+    """The arguments that all queries share. `ids`: None, what the client knows; False, row numbers; else the map."""
 
     graph: str
     model: str
@@ -247,7 +248,7 @@ class Query:
     edge_feature_set: str = ""
 
 
-def _map_of(session: Session, query: Query) -> Operation[Optional[Ids]]:
+def _map_of(session: Session, query: Selection) -> Operation[Optional[Ids]]:
     if query.ids is False:
         return None
     if query.ids is not None:
@@ -286,7 +287,7 @@ def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
     return array.astype(np.int64, copy=False)
 
 
-def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+def _fill(session: Session, query: Selection, request: Any) -> Operation[Optional[Ids]]:
     ids = yield from _fill_target(session, query, request)
     if query.nodes is None:
         request.nodes.all = True
@@ -295,7 +296,7 @@ def _fill(session: Session, query: Query, request: Any) -> Operation[Optional[Id
     return ids
 
 
-def _fill_target(session: Session, query: Query, request: Any) -> Operation[Optional[Ids]]:
+def _fill_target(session: Session, query: Selection, request: Any) -> Operation[Optional[Ids]]:
     """All but the nodes; the map of ids, if nodes are named."""
     for what, name in (("graph", query.graph), ("model", query.model), ("feature_set", query.feature_set),
                        ("edge_feature_set", query.edge_feature_set)):
@@ -319,7 +320,7 @@ def _fill_target(session: Session, query: Query, request: Any) -> Operation[Opti
     return ids
 
 
-def _check_served(session: Session, query: Query, served: Any, ids: Optional[Ids]) -> Operation[None]:
+def _check_served(session: Session, query: Selection, served: Any, ids: Optional[Ids]) -> Operation[None]:
     """Row numbers were sent to a graph that may have been replaced since this client looked: it may have ids now."""
     if ids is not None or query.nodes is None or query.ids is False:
         return
@@ -345,27 +346,31 @@ def query_request(method: str, fields: dict[str, Any]) -> Any:
         raise
 
 
-def run_query(session: Session, method: str, query: Query, fields: dict[str, Any], parse: Callable[..., Any]) -> Operation[Any]:
+def _selection(query: Query) -> Selection:
+    nodes = query.sources if isinstance(query, PredictLinksQuery) else query.nodes
+    return Selection(query.graph, query.model, nodes, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
+                     query.model_version, query.edge_feature_set)
+
+
+def run_query(session: Session, query: Union[ClassifyQuery, EmbedQuery], parse: Callable[..., Any]) -> Operation[Any]:
     """Selected nodes: one call. All nodes: a stream, so that the size of the answer is not limited by that of a message."""
-    request = query_request(method, fields)
-    ids = yield from _fill(session, query, request)
+    selection, request = _selection(query), query_request(query.method, query.fields())
+    ids = yield from _fill(session, selection, request)
     if query.nodes is not None:
-        reply = yield Call(METHODS[method], request, query.graph)
-        yield from _check_served(session, query, reply.served_by, ids)
+        reply = yield Call(METHODS[query.method], request, query.graph)
+        yield from _check_served(session, selection, reply.served_by, ids)
         return _with_rows(parse(reply), len(request.nodes.ids))
-    stream = yield Open(METHODS[method + "Stream"], request, query.graph)
+    stream = yield Open(METHODS[query.method + "Stream"], request, query.graph)
     try:
-        return results.joined((yield from _all_pieces(session, query, stream, parse)))
+        return results.joined((yield from _all_pieces(session, query.graph, stream, parse)))
     finally:
         stream.cancel()
 
 
-def predict_links(session: Session, query: Query, targets: Any, relations: Any, fields: dict[str, Any]) -> Operation[results.LinkScores]:
-    """`query.nodes`: the sources. Without them all edges: a stream."""
-    _check_pairs(query.nodes, targets, relations, fields["relation"])
-    request = query_request("PredictLinks", {**fields, "all_edges": query.nodes is None})
-    ids = yield from _fill_target(session, query, request)
-    if query.nodes is None:
+def predict_links(session: Session, query: PredictLinksQuery) -> Operation[results.LinkScores]:
+    """Without sources all edges: a stream."""
+    request, ids = yield from _links_request(session, query)
+    if query.sources is None:
         stream = yield Open(METHODS["PredictLinksStream"], request, query.graph)
         try:
             answer = results.joined((yield from _pieces_of_edges(session, stream, results.link_scores, "links")))
@@ -373,10 +378,20 @@ def predict_links(session: Session, query: Query, targets: Any, relations: Any, 
             stream.cancel()
         known = session.known.get(query.graph)
         return replace(answer, ids=known.ids if known is not None else None)
-    links = _add_pairs(request, query.nodes, targets, relations, ids)
     reply = yield Call(METHODS["PredictLinks"], request, query.graph)
-    yield from _check_served(session, query, reply.served_by, ids)
-    return replace(_with_rows(results.link_scores(reply), len(links)), links=links, ids=ids)
+    yield from _check_served(session, _selection(query), reply.served_by, ids)
+    return replace(_with_rows(results.link_scores(reply), len(query.links)), links=query.links, ids=ids)
+
+
+def _links_request(session: Session, query: PredictLinksQuery) -> Operation[tuple[Any, Optional[Ids]]]:
+    """The message, and the map of ids of its nodes. Sets `query.links`."""
+    fields = query.fields()
+    _check_pairs(query.sources, query.targets, query.relations, fields["relation"])
+    request = query_request("PredictLinks", {**fields, "all_edges": query.sources is None})
+    ids = yield from _fill_target(session, _selection(query), request)
+    if query.sources is not None:
+        query.links = _add_pairs(request, query.sources, query.targets, query.relations, ids)
+    return request, ids
 
 
 def _check_pairs(sources: Any, targets: Any, relations: Any, relation: Optional[int]) -> None:
@@ -402,7 +417,7 @@ def _add_pairs(request: Any, sources: Any, targets: Any, relations: Any, ids: An
     return np.stack([begins, ends], axis=1)
 
 
-def attention(session: Session, query: Query, fields: dict[str, Any]) -> Operation[results.Attention]:
+def attention(session: Session, query: Selection, fields: dict[str, Any]) -> Operation[results.Attention]:
     """A stream, as a node may have any number of edges."""
     if not fields["attention"]:
         raise InputError("layer is '', but must be the name of a layer with attention")
@@ -436,7 +451,7 @@ def _pieces_of_edges(session: Session, stream: Any, parse: Callable[..., Any], e
     return pieces
 
 
-def top_links(session: Session, query: Query, partners: Any, fields: dict[str, Any]) -> Operation[results.TopPartners]:
+def top_links(session: Session, query: Selection, partners: Any, fields: dict[str, Any]) -> Operation[results.TopPartners]:
     _some(query.nodes, "nodes")
     _some(partners, "partners")
     request = query_request("TopLinks", fields)
@@ -468,7 +483,7 @@ def _with_rows(answer: Any, asked: int) -> Any:
 _LARGE_ANSWER_BYTES = 64 << 20
 
 
-def _all_pieces(session: Session, query: Query, stream: Any, parse: Callable[..., Any]) -> Operation[list[Any]]:
+def _all_pieces(session: Session, graph_name: str, stream: Any, parse: Callable[..., Any]) -> Operation[list[Any]]:
     pieces: list[Any] = []
     order, size, nodes = PieceOrder(), 0, None
     while (reply := (yield Next(stream))) is not None:
@@ -477,11 +492,11 @@ def _all_pieces(session: Session, query: Query, stream: Any, parse: Callable[...
         if size > session.options.max_answer_bytes:
             raise _wrong_answer(f"it has more than max_answer_bytes={session.options.max_answer_bytes}")
         if size > _LARGE_ANSWER_BYTES and nodes is None:
-            graph = yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=query.graph), query.graph)
+            graph = yield Call(METHODS["GetGraph"], METHODS["GetGraph"].request(name=graph_name), graph_name)
             # Of another version nothing is known: then max_answer_bytes counts.
             nodes = graph.node_count if graph.version == reply.served_by.graph_version else order.most
         if nodes is not None and order.rows > nodes:
-            raise _wrong_answer(f"it has more rows than graph {query.graph!r} has nodes, {nodes}")
+            raise _wrong_answer(f"it has more rows than graph {graph_name!r} has nodes, {nodes}")
     if not pieces:
         raise _wrong_answer("it has no rows")
     return pieces
@@ -502,36 +517,27 @@ class PieceOrder:
         return piece
 
 
-def open_stream(session: Session, method: str, query: Query, fields: dict[str, Any]) -> Operation[Any]:
-    request = query_request(method, fields)
-    yield from _fill(session, query, request)
-    return (yield Open(METHODS[method], request, query.graph))
+def open_stream(session: Session, query: Union[ClassifyQuery, EmbedQuery]) -> Operation[Any]:
+    fields = query.fields()  # wrong options are told at once, and not with the first piece
+
+    def steps() -> Operation[Any]:
+        request = query_request(query.method + "Stream", fields)
+        yield from _fill(session, _selection(query), request)
+        return (yield Open(METHODS[query.method + "Stream"], request, query.graph))
+
+    return steps()
 
 
-def stream_request(session: Session, query: Any, number: int, in_order: bool) -> Operation[Any]:
+def stream_request(session: Session, query: Query, number: int, in_order: bool) -> Operation[Any]:
     """The message of one query of a stream."""
     if isinstance(query, PredictLinksQuery):
-        return (yield from _links_request(session, query, number, in_order))
-    selection = Query(query.graph, query.model, query.nodes, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
-                      query.model_version, query.edge_feature_set)
-    inner = query_request(query.method, query.fields())
-    yield from _fill(session, selection, inner)
+        inner, _ = yield from _links_request(session, query)
+    else:
+        inner = query_request(query.method, query.fields())
+        yield from _fill(session, _selection(query), inner)
     order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
     timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
-    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{query.method.lower(): inner})
-
-
-def _links_request(session: Session, query: PredictLinksQuery, number: int, in_order: bool) -> Operation[Any]:
-    selection = Query(query.graph, query.model, query.sources, query.ids, query.x, query.x_nodes, query.feature_set, query.graph_version,
-                      query.model_version, query.edge_feature_set)
-    _check_pairs(query.sources, query.targets, query.relations, query.relation)
-    inner = query_request("PredictLinks", {**query.fields(), "all_edges": query.sources is None})
-    ids = yield from _fill_target(session, selection, inner)
-    if query.sources is not None:
-        query.links = _add_pairs(inner, query.sources, query.targets, query.relations, ids)
-    order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
-    timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
-    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, predict_links=inner)
+    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{_STREAM_FIELDS[query.method]: inner})
 
 
 class Sent:

@@ -18,7 +18,7 @@ from vicinal._messages import METHODS
 from vicinal._upload import Report
 from vicinal.errors import from_grpc
 from vicinal.ids import Ids
-from vicinal.queries import Answer, Query
+from vicinal.queries import Answer, ClassifyQuery, EmbedQuery, PredictLinksQuery, Query
 
 T = TypeVar("T")
 
@@ -177,40 +177,39 @@ class Client(Connection):
         uploaded it; False: nodes are row numbers. `x`: features for this request, of all nodes, or of `x_nodes` alone.
         `edge_feature_set`: in place of the graph's edge_attr; "": the edge feature set `default`, if there is one.
         `options`: fields of ExecutionOptions, such as {"precision": "bfloat16"}."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
-        fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
-        return self._run(operations.run_query(self._session, "Classify", query, fields, results.classification))
+        query = ClassifyQuery(graph, model, nodes, top_k, logits, probabilities, ids, x, x_nodes, feature_set, graph_version, model_version,
+                              options, edge_feature_set=edge_feature_set)
+        return self._run(operations.run_query(self._session, query, results.classification))
 
     def classify_stream(self, graph: str, model: str, nodes: Any = None, *, top_k: int = 1, logits: bool = False,
                         probabilities: bool = False, ids: Union[None, bool, Ids] = None, x: Any = None, x_nodes: Any = None,
                         feature_set: str = "", edge_feature_set: str = "", options: Optional[Mapping[str, Any]] = None) -> Iterator[results.Classification]:
         """Like `classify`, piece by piece; `first_row` of a piece is its place among the requested nodes."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0, edge_feature_set)
-        fields = {"top_k": top_k, "return_logits": logits, "return_probabilities": probabilities, "execution": execution(options)}
-        return self._pieces(operations.open_stream(self._session, "ClassifyStream", query, fields), results.classification)
+        query = ClassifyQuery(graph, model, nodes, top_k, logits, probabilities, ids, x, x_nodes, feature_set, options=options,
+                              edge_feature_set=edge_feature_set)
+        return self._pieces(operations.open_stream(self._session, query), results.classification)
 
     def embed(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
               x: Any = None, x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
               options: Optional[Mapping[str, Any]] = None) -> results.Embedding:
         """A named output of the model (`Model.outputs`) for nodes; "": the input of the last convolution. The rest as in `classify`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
-        fields = {"output": output, "execution": execution(options)}
-        return self._run(operations.run_query(self._session, "Embed", query, fields, results.embedding))
+        query = EmbedQuery(graph, model, nodes, output, ids, x, x_nodes, feature_set, graph_version, model_version, options,
+                           edge_feature_set=edge_feature_set)
+        return self._run(operations.run_query(self._session, query, results.embedding))
 
     def embed_stream(self, graph: str, model: str, nodes: Any = None, *, output: str = "", ids: Union[None, bool, Ids] = None,
                      x: Any = None, x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "",
                      options: Optional[Mapping[str, Any]] = None) -> Iterator[results.Embedding]:
         """Like `embed`, piece by piece."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, 0, 0, edge_feature_set)
-        fields = {"output": output, "execution": execution(options)}
-        return self._pieces(operations.open_stream(self._session, "EmbedStream", query, fields), results.embedding)
+        query = EmbedQuery(graph, model, nodes, output, ids, x, x_nodes, feature_set, options=options, edge_feature_set=edge_feature_set)
+        return self._pieces(operations.open_stream(self._session, query), results.embedding)
 
     def attention(self, graph: str, model: str, layer: str, nodes: Any = None, *, ids: Union[None, bool, Ids] = None, x: Any = None,
                   x_nodes: Any = None, feature_set: str = "", edge_feature_set: str = "", graph_version: int = 0, model_version: int = 0,
                   options: Optional[Mapping[str, Any]] = None) -> results.Attention:
         """The weights that `layer` (GATConv, GATv2Conv, TransformerConv, SuperGATConv, FAConv) gives the in-edges of nodes (None: all), one per
         head, as PyTorch Geometric's return_attention_weights: `weights[i]` belongs to the edge `edges[i]`. The rest as in `classify`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
+        query = operations.Selection(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"attention": layer, "execution": execution(options)}
         return self._run(operations.attention(self._session, query, fields))
 
@@ -221,10 +220,9 @@ class Client(Connection):
         """Scores of the links sources[i] -> targets[i], which need not be edges; without both, of all edges of the graph. `decoder`: "model",
         "dot" or "cosine"; "": the model's own if it has one, else dot. `relations`: one per link, for a model's decoder with several;
         `relation`: of all (None: 0). `output`: whose rows are scored; "": the decoder's, or the model's last. The rest as in `classify`."""
-        query = operations.Query(graph, model, sources, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
-        fields = {"decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
-                  "return_probabilities": probabilities, "execution": execution(options)}
-        return self._run(operations.predict_links(self._session, query, targets, relations, fields))
+        query = PredictLinksQuery(graph, model, sources, targets, relation, relations, decoder, output, probabilities, ids, x, x_nodes,
+                                  feature_set, graph_version, model_version, options, edge_feature_set=edge_feature_set)
+        return self._run(operations.predict_links(self._session, query))
 
     def top_links(self, graph: str, model: str, nodes: Any = None, *, k: Optional[int] = None, partners: Any = None,
                   exclude_links: bool = False, include_self: bool = False, nodes_are_targets: bool = False,
@@ -234,7 +232,7 @@ class Client(Connection):
         """The `k` (None: 10) partners with the highest scores for each node, exactly, among `partners` (None: all nodes). Partners are targets
         of links from the node, or sources with `nodes_are_targets`. `exclude_links`: without those that the graph links already. The rest
         as in `predict_links`."""
-        query = operations.Query(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
+        query = operations.Selection(graph, model, nodes, ids, x, x_nodes, feature_set, graph_version, model_version, edge_feature_set)
         fields = {"k": k, "exclude_links": exclude_links, "include_self": include_self, "nodes_are_targets": nodes_are_targets,
                   "decoder": link_decoder(decoder), "relation": one_relation(relation), "output": output,
                   "return_probabilities": probabilities, "execution": execution(options)}
