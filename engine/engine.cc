@@ -131,9 +131,8 @@ class EngineImpl final : public Engine {
                                const std::shared_ptr<const FeatureMatrix>& features,
                                const StopCheck& stop) { changes_.BeforeGraph(graph, feature_set, features, stop); },
                         [this](const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                               const std::shared_ptr<const EdgeMatrix>& edges) {
-                          changes_.BeforeEdges(graph, feature_set, edges);
-                        },
+                               const std::shared_ptr<const EdgeMatrix>& edges,
+                               const StopCheck& stop) { changes_.BeforeEdges(graph, feature_set, edges, stop); },
                         [this](const std::string& graph) {
                           changes_.GraphsChanged();
                           if (durable_ != nullptr) durable_->GraphPublished(graph);
@@ -208,13 +207,13 @@ class EngineImpl final : public Engine {
   }
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                           const GivenTensors& given) override {
-    return resource_calls_->PutFeatures(graph, name, tensors, replace, if_version, given);
+                                           const GivenTensors& given, const WorkLimits& limits) override {
+    return resource_calls_->PutFeatures(graph, name, tensors, replace, if_version, given, limits);
   }
   StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
-                                               int64_t reserved_bytes) override {
-    return resource_calls_->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes);
+                                               int64_t reserved_bytes, const WorkLimits& limits) override {
+    return resource_calls_->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes, limits);
   }
   Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) override {
     return resource_calls_->DeleteFeatures(graph, name, kind);

@@ -131,14 +131,16 @@ class Engine {
 
   // Validates, permutes and publishes on the calling thread. Of tensors that are `given`, dense ones are taken on a
   // CPU; others stay with the caller, with what it has reserved for them. Tensors that are not given are counted here.
+  // `limits`: once they say so, publication waits for no further plans and answers, and nothing fails.
   virtual StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                                    const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                   const GivenTensors& given = {}) = 0;
+                                                   const GivenTensors& given = {}, const WorkLimits& limits = {}) = 0;
   // The same for features of edges; the tensor stays with the caller, who has reserved `reserved_bytes` for it.
   // FAILED_PRECONDITION (EDGE_ORDER_MISSING): the graph was uploaded without edge_attr and keep_edge_order.
   virtual StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                        const EdgeFeatureTensors& tensors, bool replace,
-                                                       int64_t if_version, int64_t reserved_bytes = 0) = 0;
+                                                       int64_t if_version, int64_t reserved_bytes = 0,
+                                                       const WorkLimits& limits = {}) = 0;
   virtual Status DeleteFeatures(const std::string& graph, const std::string& name,
                                 FeatureKind kind = FeatureKind::kNodes) = 0;
 

@@ -98,10 +98,10 @@ Status ResourceCalls::CheckFeaturesFit(const FeatureSizes& sizes, bool replace) 
 
 StatusOr<FeatureSetResource> ResourceCalls::PutFeatures(const std::string& graph, const std::string& name,
                                                         const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                        const GivenTensors& given) const {
+                                                        const GivenTensors& given, const WorkLimits& limits) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());
   VICINAL_RETURN_IF_ERROR(parts_.tiers->BringIn(graph, {}));
-  return Published(parts_.graph_uploads->PutFeatures(graph, name, tensors, replace, if_version, given));
+  return Published(parts_.graph_uploads->PutFeatures(graph, name, tensors, replace, if_version, given, limits));
 }
 
 Status ResourceCalls::CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const {
@@ -110,10 +110,12 @@ Status ResourceCalls::CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool r
 
 StatusOr<FeatureSetResource> ResourceCalls::PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                             const EdgeFeatureTensors& tensors, bool replace,
-                                                            int64_t if_version, int64_t reserved_bytes) const {
+                                                            int64_t if_version, int64_t reserved_bytes,
+                                                            const WorkLimits& limits) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());
   VICINAL_RETURN_IF_ERROR(parts_.tiers->BringIn(graph, {}));
-  return Published(parts_.graph_uploads->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes));
+  return Published(
+      parts_.graph_uploads->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes, limits));
 }
 
 StatusOr<FeatureSetResource> ResourceCalls::Published(const StatusOr<FeatureSetHandle>& set) const {

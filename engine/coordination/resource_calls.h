@@ -66,10 +66,10 @@ class ResourceCalls {
 
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
                                            const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                           const GivenTensors& given) const;
+                                           const GivenTensors& given, const WorkLimits& limits) const;
   StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
-                                               int64_t reserved_bytes) const;
+                                               int64_t reserved_bytes, const WorkLimits& limits) const;
   Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) const;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) const;

@@ -38,16 +38,16 @@ void ServingChanges::Seed(const PreparedGraph& graph) const {
 void ServingChanges::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                                  const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const {
   if (!parts_.graphs->IsServing(*graph)) Seed(*graph);
-  parts_.plans_ahead->BeforeGraph(graph, features);
+  parts_.plans_ahead->BeforeGraph(graph, features, nullptr, stop);
   std::vector<AnswersAhead::NamedFeatures> sets;
   if (features != nullptr) sets.push_back({feature_set, features});
-  parts_.answers_ahead->BeforeGraph(graph, sets, stop);
+  parts_.answers_ahead->BeforeGraph(graph, sets, {}, stop);
 }
 
 void ServingChanges::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                                 const std::shared_ptr<const EdgeMatrix>& edges) const {
-  parts_.plans_ahead->BeforeEdges(graph, *edges);
-  parts_.answers_ahead->BeforeEdges(graph, feature_set, edges, {});
+                                 const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) const {
+  parts_.plans_ahead->BeforeEdges(graph, *edges, stop);
+  parts_.answers_ahead->BeforeEdges(graph, feature_set, edges, stop);
 }
 
 void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
@@ -63,12 +63,16 @@ void ServingChanges::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& gr
 
 void ServingChanges::BeforeFollowingGraph(const std::shared_ptr<const PreparedGraph>& graph,
                                           const std::vector<FeatureSet>& feature_sets, const StopCheck& stop) const {
-  parts_.plans_ahead->BeforeGraph(graph, UsualFeatures(feature_sets), stop);
   std::vector<AnswersAhead::NamedFeatures> sets;
+  std::vector<FeatureSetHandle> edge_sets;
   for (const FeatureSet& set : feature_sets) {
     if (set.kind == FeatureKind::kNodes) sets.push_back({set.name, set.matrix});
+    if (set.kind == FeatureKind::kEdges) edge_sets.push_back(std::make_shared<FeatureSet>(set));
   }
-  parts_.answers_ahead->BeforeGraph(graph, sets, stop);
+  parts_.plans_ahead->BeforeGraph(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets), stop);
+  parts_.answers_ahead->BeforeGraph(graph, sets, edge_sets, stop);
+  if (!parts_.graphs->IsServing(*graph)) return;
+  for (const FeatureSetHandle& set : edge_sets) BeforeEdges(graph, set->name, set->edges, stop);
 }
 
 void ServingChanges::GraphsChanged() const {

@@ -43,7 +43,7 @@ class ServingChanges {
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                    const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const;
   void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                   const std::shared_ptr<const EdgeMatrix>& edges) const;
+                   const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) const;
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) const;
   // As DurableStore::Parts::before_serving.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,

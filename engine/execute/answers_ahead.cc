@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -141,7 +140,8 @@ std::vector<AnswerUse> AnswersAhead::Remembered(const std::string& graph, const 
 }
 
 void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                               const std::vector<NamedFeatures>& sets, const StopCheck& stop) {
+                               const std::vector<NamedFeatures>& sets, const std::vector<FeatureSetHandle>& edge_sets,
+                               const StopCheck& stop) {
   const std::string& name = graph->parts().name;
   std::vector<AnswerUse> wanted = Replaced(
       [&](const AnswerKey& key) { return key.graph.name == name && FindSet(sets, key.feature_set) != nullptr; });
@@ -161,19 +161,23 @@ void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph
     const AnswerKey& key = use.key;
     const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, 0);
     if (!model.ok()) continue;
-    // A new version of the graph has no edge feature sets yet: then requests read its own features, unless they name a
-    // set.
-    const StatusOr<GraphHandle> there = parts_.graphs->Peek(name, 0, "", 0, {key.edge_feature_set, 0});
-    FeatureSetHandle edges;
-    if (there.ok() && there->graph == graph) {
-      if (!there->edges.ok()) continue;
-      edges = *there->edges;
-    } else if (!key.edge_feature_set.empty() && key.edge_feature_set != kDefaultFeatureSet) {
-      continue;
-    }
-    passes.push_back(PassFor(use, graph, FindSet(sets, key.feature_set), (*model)->model, edges));
+    const std::optional<FeatureSetHandle> edges = EdgesOf(graph, key.edge_feature_set, edge_sets);
+    if (!edges) continue;
+    passes.push_back(PassFor(use, graph, FindSet(sets, key.feature_set), (*model)->model, *edges));
   }
   Make(passes, spared, stop);
+}
+
+std::optional<FeatureSetHandle> AnswersAhead::EdgesOf(const std::shared_ptr<const PreparedGraph>& graph,
+                                                      const std::string& name,
+                                                      const std::vector<FeatureSetHandle>& coming) const {
+  const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, "", 0, {name, 0});
+  if (there.ok() && there->graph == graph) return there->edges.ok() ? std::optional(*there->edges) : std::nullopt;
+  const bool is_usual = name.empty() || name == kDefaultFeatureSet;
+  for (const FeatureSetHandle& set : coming) {
+    if (set->name == (is_usual ? kDefaultFeatureSet : name)) return set;
+  }
+  return is_usual ? std::optional<FeatureSetHandle>(nullptr) : std::nullopt;
 }
 
 void AnswersAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,

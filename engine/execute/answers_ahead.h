@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,9 +61,9 @@ class AnswersAhead {
     std::string feature_set;
     std::shared_ptr<const FeatureMatrix> features;
   };
-  // `graph` will be published together with `sets`; or these will be, of a graph that serves.
+  // `graph` will be published together with `sets` and `edge_sets`; or `sets` will be, of a graph that serves.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<NamedFeatures>& sets,
-                   const StopCheck& stop);
+                   const std::vector<FeatureSetHandle>& edge_sets, const StopCheck& stop);
   // `edges` will be published as the edge feature set `name` of `graph`.
   void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
                    const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop);
@@ -85,6 +86,10 @@ class AnswersAhead {
   static std::shared_ptr<Pass> PassFor(const AnswerUse& use, std::shared_ptr<const PreparedGraph> graph,
                                        std::shared_ptr<const FeatureMatrix> features,
                                        std::shared_ptr<const Model> model, const FeatureSetHandle& edges);
+  // The edge feature set `name` of `graph`, which serves, or will together with `coming`: empty `name` as in a request.
+  // Null: the graph's own features; nothing: there is no such set.
+  std::optional<FeatureSetHandle> EdgesOf(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
+                                          const std::vector<FeatureSetHandle>& coming) const;
   // Answers of `spared` make no room for those of the passes.
   void Make(const std::vector<std::shared_ptr<Pass>>& passes, const std::vector<AnswerUse>& spared,
             const StopCheck& stop);

@@ -79,17 +79,21 @@ std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const 
 }
 
 void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                             const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const {
+                             const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges,
+                             const StopCheck& stop) const {
   if (features == nullptr) return;
-  // A graph that does not serve yet has no edge feature sets.
   const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, "", 0);
-  const bool has_edges = there.ok() && there->graph == graph && there->edges.ok() && *there->edges != nullptr;
-  Make(WantedFor(graph, *features, has_edges ? (*there->edges)->edges.get() : nullptr), stop);
+  if (there.ok() && there->graph == graph) {
+    const bool has_edges = there->edges.ok() && *there->edges != nullptr;
+    edges = has_edges ? (*there->edges)->edges.get() : nullptr;
+  }
+  Make(WantedFor(graph, *features, edges), stop);
 }
 
-void PlansAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges) const {
+void PlansAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges,
+                             const StopCheck& stop) const {
   const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, kDefaultFeatureSet, 0);
-  if (there.ok() && there->graph == graph) Make(WantedFor(graph, *there->features->matrix, &edges));
+  if (there.ok() && there->graph == graph) Make(WantedFor(graph, *there->features->matrix, &edges), stop);
 }
 
 void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,

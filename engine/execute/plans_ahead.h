@@ -48,12 +48,15 @@ class PlansAhead {
   };
   explicit PlansAhead(const Parts& parts) : parts_(parts) {}
 
-  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for. `stop`, which may be
-  // empty: no further plan is begun.
+  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for. `edges`: the set
+  // `default` of edges that comes with a graph which does not serve yet; null: none does. `stop`, which may be empty:
+  // no further plan is begun.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                   const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop = {}) const;
+                   const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges = nullptr,
+                   const StopCheck& stop = {}) const;
   // `edges` will be published as an edge feature set of `graph`.
-  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges) const;
+  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges,
+                   const StopCheck& stop = {}) const;
   // `graph` was read from disk with `features` (null: none) and the edge feature set `edges` (null: none), and will
   // serve. `waited_for`: a request has asked for it;
   // else it is one of the server's start.

@@ -157,7 +157,7 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
 
 StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, const std::string& name,
                                                      const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                                     const GivenTensors& given) try {
+                                                     const GivenTensors& given, const WorkLimits& limits) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
   const std::string what = absl::StrCat("feature set '", name, "'");
   const DeviceKind device = parts_.device->kind();
@@ -176,7 +176,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
                                              : PrepareFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(matrix->size_bytes(), what, &memory));
   memory.Shrink(matrix->size_bytes());
-  parts_.before_publish(handle.graph, name, matrix, {});
+  parts_.before_publish(handle.graph, name, matrix, [&] { return limits.Check(*parts_.clock); });
   return parts_.graphs->PutFeatures(graph, name, handle.graph->parts().version, std::move(matrix), replace, if_version,
                                     std::make_shared<Reservation>(std::move(memory)), tensors.source_digest);
 } catch (const std::bad_alloc&) {
@@ -185,7 +185,8 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
 
 StatusOr<FeatureSetHandle> GraphUploads::PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                          const EdgeFeatureTensors& tensors, bool replace,
-                                                         int64_t if_version, int64_t reserved_bytes) try {
+                                                         int64_t if_version, int64_t reserved_bytes,
+                                                         const WorkLimits& limits) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
   const std::string what = absl::StrCat(TypeName(FeatureKind::kEdges), " '", name, "'");
   const TensorView& edge_attr = tensors.edge_attr;
@@ -202,7 +203,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutEdgeFeatures(const std::string& grap
   VICINAL_ASSIGN_OR_RETURN(auto edges, PrepareEdgeFeatures(tensors, *handle.graph, *parts_.device));
   VICINAL_RETURN_IF_ERROR(Cover(edges->size_bytes(), what, &memory));
   memory.Shrink(edges->size_bytes());
-  parts_.before_edges(handle.graph, name, edges);
+  parts_.before_edges(handle.graph, name, edges, [&] { return limits.Check(*parts_.clock); });
   return parts_.graphs->PutEdgeFeatures(graph, name, handle.graph->parts().version, std::move(edges), replace,
                                         if_version, std::make_shared<Reservation>(std::move(memory)),
                                         tensors.source_digest);

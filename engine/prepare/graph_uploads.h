@@ -47,7 +47,7 @@ class GraphUploads {
         before_publish;
     // The same of a new edge feature set of a graph that serves.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
-                       const std::shared_ptr<const EdgeMatrix>& edges)>
+                       const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop)>
         before_edges;
     std::function<void(const std::string& graph)> on_publish;  // was published, perhaps in place of another
     int64_t max_waiting = 0;                                   // graphs that may wait for preparation
@@ -63,11 +63,11 @@ class GraphUploads {
   // As Engine::PutFeatures.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
                                          const FeatureTensors& tensors, bool replace, int64_t if_version,
-                                         const GivenTensors& given);
+                                         const GivenTensors& given, const WorkLimits& limits);
   // As Engine::PutEdgeFeatures.
   StatusOr<FeatureSetHandle> PutEdgeFeatures(const std::string& graph, const std::string& name,
                                              const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
-                                             int64_t reserved_bytes);
+                                             int64_t reserved_bytes, const WorkLimits& limits);
 
  private:
   void Prepare(GraphSource source, AutoOrders among, Reservation memory, int64_t version, bool stopping);

@@ -180,8 +180,10 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
 
 std::unique_ptr<GraphHandler::FeaturesUpload> GraphHandler::UploadFeatures(const Call& call) {
   const auto begin = [this, &call](const v1::UploadFeaturesSpec& spec) { return BeginFeatures(call, spec); };
-  const auto make = [this](const v1::UploadFeaturesSpec& spec, UploadContent& content,
-                           v1::UploadFeaturesResponse* response) { return MakeFeatures(spec, content, response); };
+  const auto make = [this, &call](const v1::UploadFeaturesSpec& spec, UploadContent& content,
+                                  v1::UploadFeaturesResponse* response) {
+    return MakeFeatures(call, spec, content, response);
+  };
   const auto version_of = [](const v1::UploadFeaturesResponse& made) {
     const v1::FeatureSet& set = made.feature_set();
     const bool edges = set.kind() == v1::FEATURE_KIND_EDGES;
@@ -203,12 +205,13 @@ Status GraphHandler::RefreshFeatures(v1::UploadFeaturesResponse* response) const
   return OkStatus();
 }
 
-Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content,
+Status GraphHandler::MakeFeatures(const Call& call, const v1::UploadFeaturesSpec& spec, UploadContent& content,
                                   v1::UploadFeaturesResponse* response) {
   if (const std::optional<TensorView> edge_attr = content.Look("edge_attr")) {
-    VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
-                             engine_.PutEdgeFeatures(spec.graph(), spec.name(), {*edge_attr, spec.source_digest()},
-                                                     spec.replace(), spec.if_version(), content.memory.bytes()));
+    VICINAL_ASSIGN_OR_RETURN(
+        const FeatureSetResource set,
+        engine_.PutEdgeFeatures(spec.graph(), spec.name(), {*edge_attr, spec.source_digest()}, spec.replace(),
+                                spec.if_version(), content.memory.bytes(), call.limits));
     *response->mutable_feature_set() = ToProto(set);
     return OkStatus();
   }
@@ -222,7 +225,7 @@ Status GraphHandler::MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadCont
   // Tensors that are not taken stay in the upload until the features are made, so that a client may try again.
   VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
                            engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),
-                                               {&content.memory, &content.taken}));
+                                               {&content.memory, &content.taken}, call.limits));
   *response->mutable_feature_set() = ToProto(set);
   return OkStatus();
 }

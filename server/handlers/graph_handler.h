@@ -58,7 +58,8 @@ class GraphHandler {
   Status CheckFitsBeside(const GraphResource& graph, int64_t set_bytes) const;
   StatusOr<UploadStore::Hold> BeginFeatures(const Call& call, const v1::UploadFeaturesSpec& spec);
   Status MakeGraph(const v1::UploadGraphSpec& spec, UploadContent& content, v1::UploadGraphResponse* response);
-  Status MakeFeatures(const v1::UploadFeaturesSpec& spec, UploadContent& content, v1::UploadFeaturesResponse* response);
+  Status MakeFeatures(const Call& call, const v1::UploadFeaturesSpec& spec, UploadContent& content,
+                      v1::UploadFeaturesResponse* response);
   Status RefreshFeatures(v1::UploadFeaturesResponse* response) const;
 
   Engine& engine_;

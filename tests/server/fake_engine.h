@@ -108,9 +108,10 @@ class FakeEngine : public Engine {
     return NotFound("graph", name);
   }
   StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&,
-                                           bool, int64_t, const GivenTensors&) override {
+                                           bool, int64_t, const GivenTensors&, const WorkLimits& limits) override {
     MutexLock lock(&mutex_);
     ++puts;
+    put_limits = limits;
     if (!fail_put.ok()) return fail_put;
     FeatureSetResource set;
     set.graph = graph;
@@ -119,9 +120,9 @@ class FakeEngine : public Engine {
     return set;
   }
   StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
-                                               const EdgeFeatureTensors&, bool replace, int64_t if_version,
-                                               int64_t) override {
-    VICINAL_ASSIGN_OR_RETURN(FeatureSetResource set, PutFeatures(graph, name, {}, replace, if_version, {}));
+                                               const EdgeFeatureTensors&, bool replace, int64_t if_version, int64_t,
+                                               const WorkLimits& limits) override {
+    VICINAL_ASSIGN_OR_RETURN(FeatureSetResource set, PutFeatures(graph, name, {}, replace, if_version, {}, limits));
     set.kind = FeatureKind::kEdges;
     return set;
   }
@@ -209,6 +210,7 @@ class FakeEngine : public Engine {
   GraphSizes last_graph_sizes;
   FeatureSizes last_feature_sizes;
   MemoryBudget budget{int64_t{1} << 30};
+  WorkLimits put_limits;  // of the last feature set
   int puts = 0;
   bool keeps = false;  // has a state directory
   std::optional<GraphSource> last_graph;

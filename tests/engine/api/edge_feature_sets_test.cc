@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "tests/engine/api/answer_testing.h"
 #include "tests/engine/api/small_world.h"
 
 namespace vicinal::testing {
@@ -16,9 +18,6 @@ namespace {
 
 constexpr int64_t kSmallEdges = 6;
 
-constexpr char kGine[] =
-    R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GINEConv",
-    "args": {"edge_dim": 2, "nn": [{"type": "Linear", "args": {"out_channels": 2}}]}}]})";
 // Its loops have the mean features of a node's in-edges.
 constexpr char kGat[] =
     R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GATConv",
@@ -43,13 +42,7 @@ class EdgeFeatureSetsTest : public ::testing::Test {
   void SetUp() override { Fill(); }
   void Fill() {
     PutSmallWorld(*engine_);
-    PutModel("gine", kGine,
-             SafetensorsBuilder()
-                 .AddRamp("c.lin.weight", {3, 2})
-                 .AddRamp("c.lin.bias", {3})
-                 .AddRamp("c.nn.0.weight", {2, 3})
-                 .AddRamp("c.nn.0.bias", {2})
-                 .Build());
+    PutModel("gine", kSmallGine, SmallGineWeights());
     PutModel("gat", kGat,
              SafetensorsBuilder()
                  .AddRamp("c.lin.weight", {2, 3})
@@ -109,6 +102,8 @@ class EdgeFeatureSetsTest : public ::testing::Test {
     EXPECT_EQ(ReasonOf(status), reason) << status;
   }
 
+  PassRecorder passes_;
+  SteppingClock clock_;
   std::unique_ptr<Engine> engine_ = MakeEngine();
 };
 
@@ -255,6 +250,34 @@ TEST_F(EdgeFeatureSetsTest, KeptAnswersAreOfOneVersion) {
       if (answer->kept && i > 2) break;
     }
   }
+}
+
+// The clock stands still and the executor is busy: only the end of the call ends the wait for the answers.
+TEST_F(EdgeFeatureSetsTest, OfACallThatHasEndedWaitForNoAnswers) {
+  EngineOptions options;
+  options.keep_answers = KeepAnswers::kAlways;
+  options.stats = &passes_;
+  options.clock = &clock_;
+  engine_ = MakeEngine(options);
+  Fill();
+  ASSERT_TRUE(PutSet("bare", "default", EdgeRows(1.0f)).ok());
+  Values(AllNodes("bare", "gine"));
+  ASSERT_EQ(passes_.Await(0), "kept");
+  Values(AllNodes("bare", "gine"));  // in use
+  const std::vector<float> rows = EdgeRows(2.0f);
+  const HostTensor tensor = Floats(rows, {kSmallEdges, 2});
+  auto cancel = std::make_shared<CancelToken>();
+  WorkLimits limits;
+  limits.cancel = cancel;
+  {
+    const Busy busy(*engine_, AllNodes("g", "m"));
+    std::thread gone([&cancel] { cancel->Cancel(); });
+    const auto set = engine_->PutEdgeFeatures("bare", "default", {tensor.view(), ""}, true, 0, 0, limits);
+    gone.join();
+    ASSERT_TRUE(set.ok()) << set.status();
+  }
+  EXPECT_EQ(passes_.Await(1), "late");
+  EXPECT_EQ(Values(AllNodes("bare", "gine")), Expected("gine", rows));
 }
 
 TEST_F(EdgeFeatureSetsTest, TheBudgetCountsThem) {

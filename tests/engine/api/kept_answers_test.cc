@@ -394,6 +394,29 @@ TEST_F(AnswersAheadTest, WhatIsRememberedPushesNothingOut) {
   EXPECT_TRUE(Ask(rounded).kept);
 }
 
+// The clock stands still and the executor is busy: only the end of the call ends the wait for the answers.
+TEST_F(AnswersAheadTest, FeaturesOfACallThatHasEndedWaitForNone) {
+  EngineOptions options;
+  options.clock = &clock_;
+  StartInUse(options);
+  const GraphSource source = Path(2.0f);
+  FeatureTensors tensors;
+  tensors.dense = source.x->view();
+  auto cancel = std::make_shared<CancelToken>();
+  WorkLimits limits;
+  limits.cancel = cancel;
+  auto busy = std::make_unique<Busy>(*engine_, Nodes({3}));
+  std::thread gone([&cancel] { cancel->Cancel(); });
+  const auto set = engine_->PutFeatures("path", "default", tensors, true, 0, {}, limits);
+  gone.join();
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(passes_.Await(1), "late");
+  busy.reset();
+  const InferenceResult first = Ask(Nodes({17}));
+  EXPECT_EQ(first.served_by.feature_set_version, set->version);
+  EXPECT_EQ(first.values, Computed(Nodes({17})).values);
+}
+
 TEST_F(AnswersAheadTest, WhatIsInUseStaysWhenThereIsRoomForOne) {
   EngineOptions options;
   options.max_answer_bytes = kLong * 2 * 4;

@@ -20,6 +20,10 @@ inline constexpr char kSmallGcn[] = R"({
     {"name": "act", "type": "ReLU"},
     {"name": "conv2", "type": "GCNConv", "args": {"in_channels": 4, "out_channels": 2}}
   ]})";
+// Reads two features of each edge.
+inline constexpr char kSmallGine[] =
+    R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GINEConv",
+    "args": {"edge_dim": 2, "nn": [{"type": "Linear", "args": {"out_channels": 2}}]}}]})";
 inline constexpr char kSmallPooled[] = R"({
   "format": "vicinal.model/1", "in_channels": 3, "task": "graph",
   "layers": [
@@ -35,6 +39,14 @@ inline std::string SmallGcnWeights(float first = -0.5f) {
       .AddRamp("conv1.bias", {4})
       .AddRamp("conv2.lin.weight", {2, 4}, first)
       .AddRamp("conv2.bias", {2})
+      .Build();
+}
+inline std::string SmallGineWeights() {
+  return SafetensorsBuilder()
+      .AddRamp("c.lin.weight", {3, 2})
+      .AddRamp("c.lin.bias", {3})
+      .AddRamp("c.nn.0.weight", {2, 3})
+      .AddRamp("c.nn.0.bias", {2})
       .Build();
 }
 inline std::string SmallPooledWeights() {

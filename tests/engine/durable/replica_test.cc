@@ -327,6 +327,25 @@ class AnswersOfAReplicaTest : public ReplicaTest {
     EXPECT_TRUE(first.kept);
     EXPECT_EQ(first.values, Answers(*writer_, set));
   }
+  // Of both sets, once the replica serves the writer's graph and a version of "more" after that one.
+  void ExpectBothThere(int64_t after) {
+    Until([&] { return VersionAt(*replica_, "g") == VersionAt(*writer_, "g") && HasMore(after); });
+    ExpectThere("default");
+    ExpectThere("more");
+  }
+  // While the replica waits for the answers of a model, these changes of "g" reach the directory: the next step finds
+  // them together.
+  void ChangeTogether(const std::function<void()>& changes) {
+    const testing::Busy busy(*replica_, AllNodes("g", "m"));
+    PutModel(0.25f);
+    Until([&] { return writer_->GetModel("m")->durability == Durability::kDurable; });
+    changes();
+    Until([&] {
+      const auto graph = writer_->GetGraph("g");
+      return std::all_of(graph->feature_sets.begin(), graph->feature_sets.end(),
+                         [](const auto& set) { return set.durability == Durability::kDurable; });
+    });
+  }
 
   testing::PassRecorder passes_;
   testing::SteppingClock clock_;
@@ -340,8 +359,7 @@ TEST_F(AnswersOfAReplicaTest, AreThereWhenAGraphServes) {
   Until([&] { return VersionAt(*replica_, "g") == VersionAt(*writer_, "g"); });
   ExpectThere("default");
   ASSERT_TRUE(PutMore(3.0f).ok());  // a new graph has none of the former one's sets but `default`
-  Until([&] { return HasMore(more); });
-  ExpectThere("more");
+  ExpectBothThere(more);
 }
 
 TEST_F(AnswersOfAReplicaTest, AreThereWhenAFeatureSetServes) {
@@ -357,32 +375,103 @@ TEST_F(AnswersOfAReplicaTest, AreThereWhenAModelServes) {
   ASSERT_NO_FATAL_FAILURE(Start());
   PutModel(0.25f);
   Until([&] { return replica_->GetModel("m")->version == writer_->GetModel("m")->version; });
-  ExpectThere("default");
-  ExpectThere("more");
+  ExpectBothThere(0);
 }
 
-// While the replica waits for the answers of a model, a graph and two sets of it reach the directory: the next step
-// finds them together.
 TEST_F(AnswersOfAReplicaTest, AreThereForAllSetsThatComeWithTheirGraph) {
   EngineOptions options;
   options.clock = &clock_;
   ASSERT_NO_FATAL_FAILURE(Start(options));
   const int64_t more = Ask("more").served_by.feature_set_version;
-  {
-    const testing::Busy busy(*replica_, AllNodes("g", "m"));
-    PutModel(0.25f);
-    Until([&] { return writer_->GetModel("m")->durability == Durability::kDurable; });
+  ChangeTogether([&] {
     Put("g", 2.0f, true);
-    ASSERT_TRUE(PutMore(3.0f).ok());
+    EXPECT_TRUE(PutMore(3.0f).ok());
+  });
+  ExpectBothThere(more);
+}
+
+// A replica whose answers of "e", which reads features of edges, on "g" are in use, beside those of "m". The graph has
+// features of edges of its own, for which the set `default` stands.
+class EdgeAnswersOfAReplicaTest : public AnswersOfAReplicaTest {
+ protected:
+  void Start() {
+    options_.clock = &clock_;
+    ModelSource model;
+    model.name = "e";
+    model.architecture_json = testing::kSmallGine;
+    model.weights_file = testing::SmallGineWeights();
+    ASSERT_TRUE(writer_->PutModel(std::move(model), {}).ok());
+    ASSERT_NO_FATAL_FAILURE(AnswersOfAReplicaTest::Start(options_));
+    PutWithEdges(0.25f);
+    ASSERT_NO_FATAL_FAILURE(PutEdges(1.5f));
+    AwaitEdges();
+    Until([&] { return AskEdges(*replica_).kept; });
+  }
+  void PutWithEdges(float first) {
+    GraphSource source = SmallGraph("g", first);
+    source.replace = true;
+    source.edge_attr = testing::Floats(std::vector<float>(12, 0.75f), {6, 2});
+    ASSERT_TRUE(writer_->PutGraph(std::move(source)).ok());
+    const auto graph = AwaitGraph(*writer_, "g");
+    ASSERT_TRUE(graph.ok() && graph->state == GraphState::kReady) << graph.status();
+  }
+  void PutEdges(float value) {
+    const HostTensor edges = testing::Floats(std::vector<float>(12, value), {6, 2});
+    const auto set = writer_->PutEdgeFeatures("g", "default", {edges.view(), ""}, true, 0);
+    ASSERT_TRUE(set.ok()) << set.status();
+  }
+  static int64_t EdgesAt(Engine& engine) {
+    const auto graph = engine.GetGraph("g");
+    for (const auto& set : graph.ok() ? graph->feature_sets : std::vector<FeatureSetResource>()) {
+      if (set.kind == FeatureKind::kEdges) return set.version;
+    }
+    return 0;
+  }
+  // The replica serves what the writer does.
+  void AwaitEdges() {
     Until([&] {
-      const auto graph = writer_->GetGraph("g");
-      return std::all_of(graph->feature_sets.begin(), graph->feature_sets.end(),
-                         [](const auto& set) { return set.durability == Durability::kDurable; });
+      return VersionAt(*replica_, "g") == VersionAt(*writer_, "g") && EdgesAt(*replica_) == EdgesAt(*writer_);
     });
   }
-  Until([&] { return VersionAt(*replica_, "g") == VersionAt(*writer_, "g") && HasMore(more); });
-  ExpectThere("default");
-  ExpectThere("more");
+  static InferenceResult AskEdges(Engine& engine) {
+    const auto result = Infer(engine, AllNodes("g", "e"));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? *result : InferenceResult();
+  }
+  void ExpectEdgesThere() {
+    const InferenceResult first = AskEdges(*replica_);
+    EXPECT_TRUE(first.kept);
+    EXPECT_EQ(first.served_by.edge_feature_set, "default");
+    EXPECT_EQ(first.values, AskEdges(*writer_).values);
+  }
+
+  EngineOptions options_;
+};
+
+TEST_F(EdgeAnswersOfAReplicaTest, AreThereWhenAnEdgeFeatureSetServes) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  const std::vector<float> before = AskEdges(*replica_).values;
+  ASSERT_NO_FATAL_FAILURE(PutEdges(3.0f));
+  AwaitEdges();
+  ExpectEdgesThere();
+  EXPECT_NE(AskEdges(*replica_).values, before);
+}
+
+// What a request finds without a plan to build was planned for the set that
+// comes along, and not for the graph's own features of edges.
+TEST_F(EdgeAnswersOfAReplicaTest, AreOfTheSetThatComesWithItsGraph) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  ChangeTogether([&] {
+    PutWithEdges(2.0f);
+    PutEdges(3.0f);
+  });
+  AwaitEdges();
+  const int64_t plans = replica_->memory().Snapshot().plans;
+  ExpectEdgesThere();
+  InferenceRequest computed = AllNodes("g", "e");
+  computed.options.receptive_field = ReceptiveField::kNever;
+  ASSERT_TRUE(Infer(*replica_, computed).ok());
+  EXPECT_EQ(replica_->memory().Snapshot().plans, plans);
 }
 
 // A computation that takes too long delays the version by ten seconds of the clock, and no more.

@@ -6,11 +6,13 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/work_limits.h"
 #include "engine/reorder/order.h"
 #include "proto/wire/crc32c.h"
 #include "tests/server/fake_engine.h"
@@ -389,6 +391,26 @@ TEST_F(GraphHandlerTest, FeaturesThatNeverFitBesideTheOthersOfTheirGraphAreRefus
   // Where nothing leaves memory, the budget alone decides.
   engine_.keeps = false;
   EXPECT_TRUE(handler_.UploadFeatures(call_)->Take(request).ok());
+}
+
+TEST_F(GraphHandlerTest, PublishingFeaturesIsLimitedAsTheirCallIs) {
+  engine_.Serve("g");
+  const auto cancel = std::make_shared<CancelToken>();
+  call_.limits.cancel = cancel;
+  const auto stream = handler_.UploadFeatures(call_);
+  ASSERT_TRUE(stream->Take(FeaturesSpec()).ok());
+  v1::UploadFeaturesRequest request;
+  v1::UploadChunk* const chunk = request.mutable_chunk();
+  chunk->set_tensor("x");
+  chunk->set_data(std::string(FakeEngine::kNodes * 2 * 4, '\0'));
+  chunk->set_crc32c(wire::Crc32c(chunk->data().data(), chunk->data().size()));
+  ASSERT_TRUE(stream->Take(request).ok());
+  request.mutable_finish();
+  ASSERT_TRUE(stream->Take(request).ok());
+  v1::UploadFeaturesResponse response;
+  const Status finished = stream->Finish(call_, &response);
+  ASSERT_TRUE(finished.ok()) << finished;
+  EXPECT_EQ(engine_.put_limits.cancel, cancel);
 }
 
 TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
