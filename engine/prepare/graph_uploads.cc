@@ -200,7 +200,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutEdgeFeatures(const std::string& grap
       parts_.budget->Reserve(Account::kPreparing,
                              EdgeFeaturePreparationBytesBound(sizes, parts_.device->kind(), reserved_bytes), what,
                              {.replace = replace, .own_bytes = reserved_bytes}));
-  VICINAL_ASSIGN_OR_RETURN(auto edges, PrepareEdgeFeatures(tensors, *handle.graph, *parts_.device));
+  VICINAL_ASSIGN_OR_RETURN(auto edges, PrepareEdgeFeatures(tensors, *handle.graph, *parts_.device, threads_.pool()));
   VICINAL_RETURN_IF_ERROR(Cover(edges->size_bytes(), what, &memory));
   memory.Shrink(edges->size_bytes());
   parts_.before_edges(handle.graph, name, edges, [&] { return limits.Check(*parts_.clock); });

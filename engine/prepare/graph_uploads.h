@@ -74,7 +74,7 @@ class GraphUploads {
 
   const Parts parts_;
   const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only
-  const HostThreads threads_;                     // likewise
+  const HostThreads threads_;                     // features of edges take turns with that thread
   PreparationQueue queue_;                        // last: its thread uses all of the above
 };
 

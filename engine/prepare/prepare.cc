@@ -230,11 +230,12 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTens
 }
 
 StatusOr<std::shared_ptr<const EdgeMatrix>> PrepareEdgeFeatures(const EdgeFeatureTensors& tensors,
-                                                                const PreparedGraph& graph, Device& device) {
+                                                                const PreparedGraph& graph, Device& device,
+                                                                ThreadPool* pool) {
   if (!graph.has_edge_order()) return EdgeOrderMissing(graph.parts().name);
-  VICINAL_ASSIGN_OR_RETURN(const int64_t cols, CheckEdgeFeatures(tensors.edge_attr, graph.num_edges()));
+  VICINAL_ASSIGN_OR_RETURN(const int64_t cols, CheckEdgeFeatures(tensors.edge_attr, graph.num_edges(), pool));
   auto ordered =
-      std::make_shared<const std::vector<float>>(OrderEdgeFeatures(tensors.edge_attr, graph.parts().edge_order));
+      std::make_shared<const std::vector<float>>(OrderEdgeFeatures(tensors.edge_attr, graph.parts().edge_order, pool));
   return EdgeMatrix::Make(graph.parts().csr, std::move(ordered), cols, device);
 }
 

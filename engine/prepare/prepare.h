@@ -50,10 +50,11 @@ StatusOr<std::shared_ptr<const FeatureMatrix>> PrepareFeatures(const FeatureTens
 StatusOr<std::shared_ptr<const FeatureMatrix>> TakeFeatures(const FeatureTensors& tensors, const PreparedGraph& graph,
                                                             Device& device);
 
-// Features of a prepared graph's edges: validates them and puts them in execution order onto the device.
-// FAILED_PRECONDITION (EDGE_ORDER_MISSING): the graph has not kept the order of its edges.
+// Features of a prepared graph's edges: validates them and puts them in execution order onto the device. `pool` may be
+// null. FAILED_PRECONDITION (EDGE_ORDER_MISSING): the graph has not kept the order of its edges.
 StatusOr<std::shared_ptr<const EdgeMatrix>> PrepareEdgeFeatures(const EdgeFeatureTensors& tensors,
-                                                                const PreparedGraph& graph, Device& device);
+                                                                const PreparedGraph& graph, Device& device,
+                                                                ThreadPool* pool);
 
 // A batch of small graphs as sent; views. `ptr` int64 [G + 1]: the first node of each graph, then the number of nodes.
 struct BatchTensors {
