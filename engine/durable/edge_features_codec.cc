@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/durable/features_metadata.h"
 #include "engine/durable/metadata.h"
 #include "engine/durable/sections.h"
 #include "engine/durable/version_files.h"
@@ -17,33 +18,6 @@ namespace {
 
 constexpr char kSection[] = "edge_attr";
 
-struct EdgeFeaturesMetadata {
-  int64_t edge_count = 0;
-  int64_t feature_count = 0;
-  int64_t create_time = 0;
-  std::string source_digest;
-};
-
-template <class Visitor, class Metadata>
-void Members(Visitor& visit, Metadata& metadata) {
-  visit("edge_count", metadata.edge_count);
-  visit("feature_count", metadata.feature_count);
-  visit("create_time_ns", metadata.create_time);
-  visit("source_digest", metadata.source_digest);
-}
-
-StatusOr<EdgeFeaturesMetadata> ParseMetadata(const state::Manifest& manifest) {
-  VICINAL_ASSIGN_OR_RETURN(MetadataReader reader,
-                           MetadataReader::Parse(state::Describe(manifest.id), manifest.metadata));
-  EdgeFeaturesMetadata metadata;
-  Members(reader, metadata);
-  if (metadata.feature_count < 1 || metadata.feature_count > std::numeric_limits<NodeId>::max()) {
-    reader.Fail("feature_count is out of its range");
-  }
-  VICINAL_RETURN_IF_ERROR(reader.status());
-  return metadata;
-}
-
 }  // namespace
 
 Status WriteEdgeFeatures(const FeatureSet& set, state::VersionWriter& writer, const IsUnwanted& is_unwanted) {
@@ -51,23 +25,16 @@ Status WriteEdgeFeatures(const FeatureSet& set, state::VersionWriter& writer, co
   VICINAL_RETURN_IF_ERROR(
       WriteFile(writer, kFeaturesFile,
                 {{{kSection, DataType::kFloat32, {edges.rows(), edges.cols()}}, BytesOf(*edges.host())}}, is_unwanted));
-  const EdgeFeaturesMetadata metadata = {edges.rows(), edges.cols(), ToNanoseconds(set.create_time), set.source_digest};
-  MetadataWriter text;
-  Members(text, metadata);
-  return writer.Publish(text.Text());
-}
-
-void DescribeEdgeFeatures(const state::Manifest& manifest, FeatureSetResource* set) {
-  const StatusOr<EdgeFeaturesMetadata> metadata = ParseMetadata(manifest);
-  if (!metadata.ok()) return;
-  set->create_time = FromNanoseconds(metadata->create_time);
-  set->feature_count = metadata->feature_count;
-  set->entry_count = set->edge_count * metadata->feature_count;
-  set->source_digest = metadata->source_digest;
+  FeaturesMetadata metadata;
+  metadata.feature_count = edges.cols();
+  metadata.create_time = ToNanoseconds(set.create_time);
+  metadata.source_digest = set.source_digest;
+  metadata.edge_count = edges.rows();
+  return writer.Publish(TextOf(metadata, FeatureKind::kEdges));
 }
 
 StatusOr<int64_t> EdgeFeatureBytesBound(const state::Manifest& manifest, const GraphSize& graph, const Device& device) {
-  VICINAL_ASSIGN_OR_RETURN(const EdgeFeaturesMetadata metadata, ParseMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile file, OnlyFile(manifest, kFeaturesFile));
   if (metadata.edge_count != graph.edges) {
     return state::Damaged(state::Describe(manifest.id), "it is of a graph with another number of edges");
@@ -89,7 +56,7 @@ StatusOr<int64_t> EdgeFeatureBytesBound(const state::Manifest& manifest, const G
 StatusOr<ReadFeaturesResult> ReadEdgeFeatures(const state::StateDirectory& directory, const state::Manifest& manifest,
                                               const PreparedGraph& graph, Device& device, ThreadPool* pool) {
   VICINAL_RETURN_IF_ERROR(EdgeFeatureBytesBound(manifest, {graph.num_nodes(), graph.num_edges()}, device).status());
-  VICINAL_ASSIGN_OR_RETURN(const EdgeFeaturesMetadata metadata, ParseMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(const FeaturesMetadata metadata, ParseFeaturesMetadata(manifest));
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kFeaturesFile));
   VICINAL_ASSIGN_OR_RETURN(const auto reader, directory.OpenFile(manifest, entry.name));
   SectionSet file(state::Describe(manifest.id) + ", " + entry.name, *reader);

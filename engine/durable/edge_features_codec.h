@@ -9,13 +9,8 @@
 
 namespace vicinal::durable {
 
-// The data file of every feature set, without its suffix.
-inline constexpr char kFeaturesFile[] = "features";
-
 // Publishes; as WriteFeatures.
 Status WriteEdgeFeatures(const FeatureSet& set, state::VersionWriter& writer, const IsUnwanted& is_unwanted);
-// Adds what the metadata says, unless it is damaged.
-void DescribeEdgeFeatures(const state::Manifest& manifest, FeatureSetResource* set);
 // As FeatureBytesBound.
 StatusOr<int64_t> EdgeFeatureBytesBound(const state::Manifest& manifest, const GraphSize& graph, const Device& device);
 

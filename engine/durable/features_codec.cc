@@ -2,12 +2,12 @@
 // Feature sets of nodes. Dense: section x, float32 [N, F]. Sparse: indptr, indices, and values unless all are 1.
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/durable/edge_features_codec.h"
+#include "engine/durable/features_metadata.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/metadata.h"
 #include "engine/durable/sections.h"
@@ -17,35 +17,6 @@
 
 namespace vicinal::durable {
 namespace {
-
-struct FeaturesMetadata {
-  int64_t feature_count = 0;
-  bool sparse = false;
-  int64_t entry_count = 0;  // of a sparse set
-  int64_t create_time = 0;
-  std::string source_digest;
-};
-
-template <class Visitor, class Metadata>
-void FeaturesMembers(Visitor& visit, Metadata& metadata) {
-  visit("feature_count", metadata.feature_count);
-  visit("sparse", metadata.sparse);
-  visit("entry_count", metadata.entry_count);
-  visit("create_time_ns", metadata.create_time);
-}
-
-StatusOr<FeaturesMetadata> ParseFeaturesMetadata(const state::Manifest& manifest) {
-  VICINAL_ASSIGN_OR_RETURN(MetadataReader reader,
-                           MetadataReader::Parse(state::Describe(manifest.id), manifest.metadata));
-  FeaturesMetadata metadata;
-  FeaturesMembers(reader, metadata);
-  if (reader.Has("source_digest")) reader("source_digest", metadata.source_digest);  // the first builds wrote none
-  if (metadata.feature_count < 1 || metadata.feature_count > std::numeric_limits<NodeId>::max()) {
-    reader.Fail("feature_count is out of its range");
-  }
-  VICINAL_RETURN_IF_ERROR(reader.status());
-  return metadata;
-}
 
 // Rows without the padding that a GPU has between them.
 Status AppendRows(state::SectionFileWriter& file, size_t section, ConstMatrixView rows, Device& device,
@@ -145,12 +116,10 @@ Status WriteFeatures(const FeatureSet& set, Device& device, state::VersionWriter
   metadata.sparse = features.sparse();
   metadata.entry_count = features.entries();
   metadata.create_time = ToNanoseconds(set.create_time);
+  metadata.source_digest = set.source_digest;
   VICINAL_RETURN_IF_ERROR(features.sparse() ? WriteSparse(features.csr(), device, writer, is_unwanted)
                                             : WriteDense(features.dense(), device, writer, is_unwanted));
-  MetadataWriter text;
-  FeaturesMembers(text, metadata);
-  text("source_digest", set.source_digest);
-  return writer.Publish(text.Text());
+  return writer.Publish(TextOf(metadata, FeatureKind::kNodes));
 }
 
 FeatureSetResource DescribeFeatures(const state::Manifest& manifest, const GraphSize& graph) {
@@ -160,18 +129,14 @@ FeatureSetResource DescribeFeatures(const state::Manifest& manifest, const Graph
   set.name = manifest.id.name;
   set.version = manifest.id.version;
   for (const state::ManifestFile& file : manifest.files) set.size_bytes += file.summary.bytes;
-  if (set.kind == FeatureKind::kEdges) {
-    set.edge_count = graph.edges;
-    DescribeEdgeFeatures(manifest, &set);
-    return set;
-  }
-  set.node_count = graph.nodes;
+  const bool of_edges = set.kind == FeatureKind::kEdges;
+  (of_edges ? set.edge_count : set.node_count) = of_edges ? graph.edges : graph.nodes;
   const StatusOr<FeaturesMetadata> metadata = ParseFeaturesMetadata(manifest);
   if (!metadata.ok()) return set;
   set.create_time = FromNanoseconds(metadata->create_time);
   set.feature_count = metadata->feature_count;
   set.sparse = metadata->sparse;
-  set.entry_count = metadata->entry_count;
+  set.entry_count = of_edges ? graph.edges * metadata->feature_count : metadata->entry_count;
   set.source_digest = metadata->source_digest;
   return set;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/durable/graph_metadata.h"
 #include "engine/durable/sections.h"
 #include "engine/durable/version_files.h"
@@ -405,6 +406,26 @@ TEST_F(GraphCodecTest, FeaturesThatAreNotFiniteAreFound) {
   EXPECT_THAT(std::string(ReadSet(3).status().message()), HasSubstr("section 'x': a number is not finite"));
 }
 
+// As the first builds wrote it, and builds before this one.
+TEST_F(GraphCodecTest, MetadataOfFeaturesIsThatOfTheFormat) {
+  EdgeList edges;
+  edges.num_nodes = 3;
+  Write(*MakePrepared(edges, OrderKind::kNone, *device_));
+  WriteSet(**FeatureMatrix::Upload(Dense(3, 2), *device_));
+  state::Manifest manifest = OnlyVersion(*directory_, state::Store::kFeatures);
+  EXPECT_EQ(
+      manifest.metadata,
+      R"({"create_time_ns":5000000000,"entry_count":6,"feature_count":2,"source_digest":"sync-2:f","sparse":false})");
+  const GraphSize size = {3, 0};
+  manifest.metadata = R"({"create_time_ns":1,"entry_count":6,"feature_count":2,"sparse":false})";
+  EXPECT_TRUE(FeatureBytesBound(manifest, size, *device_).ok()) << "the first builds wrote no digest";
+  for (const char* const count : {"0", "2147483648", "-1", "\"2\""}) {
+    manifest.metadata =
+        absl::StrCat(R"({"create_time_ns":1,"entry_count":6,"feature_count":)", count, R"(,"sparse":false})");
+    EXPECT_EQ(FeatureBytesBound(manifest, size, *device_).status().code(), StatusCode::kDataLoss) << count;
+  }
+}
+
 // Blocks of 256 numbers are checked in another way than the rest, and parts of 2^18 each by some thread.
 TEST(AreFiniteTest, FindsANumberInAnyPlace) {
   ThreadPool pool(2);
@@ -513,6 +534,8 @@ TEST_F(EdgeSetCodecTest, ComesBackBitForBit) {
   EXPECT_EQ(described.edge_count, graph->num_edges());
   EXPECT_EQ(described.feature_count, 3);
   EXPECT_EQ(described.source_digest, "sync-2:e");
+  EXPECT_EQ(manifest.metadata, absl::StrCat(R"({"create_time_ns":5000000000,"edge_count":)", graph->num_edges(),
+                                            R"(,"feature_count":3,"source_digest":"sync-2:e"})"));
 }
 
 TEST_F(EdgeSetCodecTest, WhatIsUnsoundIsFound) {
