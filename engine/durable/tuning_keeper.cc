@@ -133,14 +133,6 @@ void TuningKeeper::DetachAllBut(const std::set<state::VersionId>& published) {
   std::erase_if(seen_, [&](const auto& seen) { return is_gone(seen.first); });
 }
 
-size_t TuningKeeper::versions() const {
-  MutexLock lock(&mutex_);
-  std::set<Version> known = attached_;
-  for (const auto& [version, defaults] : kept_defaults_) known.insert(version);
-  for (const auto& [version, document] : seen_) known.insert(version);
-  return known.size();
-}
-
 bool TuningKeeper::Refresh(const PreparedGraph& graph) {
   const state::VersionId id = IdOf(graph);
   const StatusOr<std::string> text = parts_.directory->GetDocument(id, TuningDocumentName(parts_.device));

@@ -55,8 +55,6 @@ class TuningKeeper {
   void Detach(const std::string& graph, int64_t version);
   // A read replica: the same for all versions that are not among these.
   void DetachAllBut(const std::set<state::VersionId>& published);
-  // Versions that something is remembered of.
-  size_t versions() const;
 
   // Before a graph from disk serves: puts the kept decisions into its table, and attaches it. Never fails: what is
   // damaged, or means something else in this build, is logged and measured again; the default serves meanwhile, under
