@@ -139,6 +139,7 @@ v1::Graph ToProto(const GraphResource& graph) {
   out.set_edge_count(graph.edge_count);
   out.set_incarnation(graph.incarnation);
   out.set_preparing_version(graph.preparing_version);
+  out.set_version(graph.unloaded_version);
   if (graph.serving) SetServing(*graph.serving, &out);
   for (const FeatureSetResource& set : graph.feature_sets) {
     *(set.kind == FeatureKind::kEdges ? out.add_edge_feature_sets() : out.add_feature_sets()) = ToProto(set);

@@ -99,7 +99,9 @@ struct GraphResource {
   int64_t preparing_version = 0;
   int64_t node_count = 0;  // as the upload declared while preparing, as prepared afterwards
   int64_t edge_count = 0;
-  std::optional<ServingGraph> serving;           // nullopt: no version serves
+  std::optional<ServingGraph> serving;  // nullopt: no version serves
+  // While FAILED, the published version that cannot be loaded; 0: there is none.
+  int64_t unloaded_version = 0;
   std::string incarnation;                       // of the engine
   std::vector<FeatureSetResource> feature_sets;  // by kind, then name
 };

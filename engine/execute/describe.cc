@@ -41,6 +41,7 @@ GraphResource ResourceOf(const GraphStatus& status) {
   resource.stage = status.stage;
   resource.error = status.error;
   resource.preparing_version = status.preparing_version;
+  resource.unloaded_version = status.unloaded_version;
   resource.node_count = status.node_count;
   resource.edge_count = status.edge_count;
   if (status.graph != nullptr) resource.serving = ServingOf(*status.graph);

@@ -122,6 +122,7 @@ GraphStatus StatusOf(const std::string& name, const GraphEntry& entry) {
   status.error = entry.error;
   status.preparing_version = entry.preparing_version;
   status.failed_version = entry.failed_version;
+  if (status.state == GraphState::kFailed) status.unloaded_version = entry.published_version();
   const bool prepared = status.state == GraphState::kReady && entry.graph != nullptr;
   status.node_count = prepared ? entry.graph->num_nodes() : entry.declared_nodes;
   status.edge_count = prepared ? entry.graph->num_edges() : entry.declared_edges;

@@ -33,9 +33,10 @@ struct GraphEntry {
   bool loading = false;                       // `stored` has not been in memory yet
   MonotonicTime last_use{};
   int64_t declared_nodes = 0, declared_edges = 0;
-  Status error;                // of the last preparation or load
-  int64_t failed_version = 0;  // whose error that is
-  Status load_error;           // why the version on disk cannot be loaded; OK: it can, or there is none
+  Status error;                  // of the last preparation or load
+  int64_t failed_version = 0;    // whose error that is
+  Status load_error;             // why the version on disk cannot be loaded; OK: it can, or there is none
+  int64_t unloaded_version = 0;  // that version
 
   GraphState state() const {
     if (preparing_version != 0) return GraphState::kPreparing;
@@ -47,6 +48,8 @@ struct GraphEntry {
     if (graph) return graph->parts().version;
     return stored ? stored->serving.version : 0;
   }
+  // Also if it cannot be loaded. What clients see, and name in `if_version`.
+  int64_t published_version() const { return version() != 0 || load_error.ok() ? version() : unloaded_version; }
 };
 
 // Accounts for a version that no longer serves: only requests still use its memory.

@@ -57,9 +57,9 @@ StatusOr<int64_t> GraphStore::BeginPrepare(const std::string& name, bool replace
       return Aborted(
           "PREPARATION_UNDER_WAY", "graph", name,
           absl::StrCat(Quoted("graph", name), " is being prepared from another upload; wait until that ends"),
-          current->version());
+          current->published_version());
     }
-    const int64_t version_now = current ? current->version() : 0;
+    const int64_t version_now = current ? current->published_version() : 0;
     if (if_version != 0 && if_version != version_now) return VersionDiffers("graph", name, version_now, if_version);
     if (!current) VICINAL_RETURN_IF_ERROR(state_->AdmitName(&evicted));
     GraphEntry& entry = state_->entries[name];
@@ -161,7 +161,7 @@ Status GraphStore::Delete(const std::string& name, int64_t if_version) {
     MutexLock lock(&state_->mutex);
     const auto found = state_->entries.find(name);
     if (found == state_->entries.end()) return NotFound("graph", name);
-    const int64_t version = found->second.version();
+    const int64_t version = found->second.published_version();
     if (if_version != 0 && if_version != version) return VersionDiffers("graph", name, version, if_version);
     Retire(found->second);
     deleted = state_->entries.extract(found);

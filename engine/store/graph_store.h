@@ -42,8 +42,9 @@ struct GraphStatus {
   std::string stage;      // the current stage, while preparing
   Status error;           // of the last preparation, if it failed
   int64_t preparing_version = 0;
-  int64_t failed_version = 0;  // whose preparation or load ended with `error`
-  int64_t node_count = 0;      // as declared by the upload while preparing; afterwards of the prepared graph
+  int64_t failed_version = 0;    // whose preparation or load ended with `error`
+  int64_t unloaded_version = 0;  // as in GraphResource
+  int64_t node_count = 0;        // as declared by the upload while preparing; afterwards of the prepared graph
   int64_t edge_count = 0;
   std::shared_ptr<const PreparedGraph> graph;  // the serving version; null: none is in memory
   std::vector<FeatureSetHandle> feature_sets;  // by kind, then name, in memory

@@ -58,6 +58,7 @@ void GraphStore::FinishLoad(const std::string& name, int64_t version,
       entry->stored = nullptr;
       host = std::exchange(entry->host, nullptr);
       entry->load_error = graph.status();
+      entry->unloaded_version = version;
       if (entry->preparing_version == 0) {
         entry->error = graph.status();
         entry->failed_version = version;

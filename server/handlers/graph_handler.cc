@@ -104,7 +104,7 @@ Status GraphHandler::AdmitGraph(const v1::UploadGraphSpec& spec, const GraphSize
   if (!spec.replace() && there->state != GraphState::kFailed) {
     return AlreadyExists("graph", spec.name(), "set replace to replace it, or delete it first");
   }
-  const int64_t version = there->serving ? there->serving->version : 0;
+  const int64_t version = there->serving ? there->serving->version : there->unloaded_version;
   VICINAL_RETURN_IF_ERROR(CheckVersion("graph", spec.name(), version, spec.if_version()));
   return engine_.CheckGraphFits(sizes, spec.replace());
 }

@@ -215,6 +215,17 @@ TEST(ConvertTest, AStepsTuningGoesWithItsStep) {
   EXPECT_FALSE(out.steps(2).has_tuning());
 }
 
+TEST(ConvertTest, AGraphThatCannotBeLoadedShowsItsVersion) {
+  GraphResource graph;
+  graph.name = "g";
+  graph.state = GraphState::kFailed;
+  EXPECT_EQ(ToProto(graph).version(), 0) << "none was published";
+  graph.unloaded_version = 7;
+  EXPECT_EQ(ToProto(graph).version(), 7);
+  EXPECT_FALSE(ToProto(graph).resident());
+  EXPECT_EQ(ToProto(graph).tier(), v1::Graph::TIER_UNSPECIFIED);
+}
+
 // Found by fuzzing: one less than the smallest number overflows.
 TEST(ConvertTest, AnExtentBelowOneIsRefusedWhateverItIs) {
   v1::FeatureInput features;

@@ -34,6 +34,9 @@ void PrintDurability(v1::Durability durability, const std::string& error, std::o
   if (!error.empty()) out << "not durable: " << error << "\n";
 }
 
+// A version that cannot be loaded does not.
+bool Serves(const v1::Graph& graph) { return graph.version() != 0 && graph.state() != v1::Graph::STATE_FAILED; }
+
 // State, version, sizes, order; and what is wrong.
 void PrintState(const v1::Graph& graph, std::ostream& out) {
   out << "graph '" << graph.name() << "' version " << graph.version() << " is " << StateName(graph.state()) << ": "
@@ -48,7 +51,7 @@ void PrintState(const v1::Graph& graph, std::ostream& out) {
   if (!graph.ids_digest().empty()) out << "ids: own (" << graph.ids_digest() << "), not row numbers\n";
   PrintDurability(graph.durability(), graph.durability_error(), out);
   if (graph.pinned()) out << "pinned: stays in memory\n";
-  if (graph.version() != 0 && !graph.resident()) out << "on disk only: the next request loads it\n";
+  if (Serves(graph) && !graph.resident()) out << "on disk only: the next request loads it\n";
   if (graph.tier() == v1::Graph::TIER_DEVICE) out << "on the GPU\n";
   if (graph.state() == v1::Graph::STATE_PREPARING) out << "progress: " << FormatShare(graph.progress()) << '\n';
   if (!graph.error_message().empty()) out << "error: " << graph.error_message() << '\n';
@@ -73,7 +76,7 @@ void PrintOwnFeatureSets(const v1::Graph& graph, std::ostream& out) {
 
 // Where the version is that serves, for tables.
 std::string PlaceText(const v1::Graph& graph) {
-  if (graph.version() == 0) return "-";
+  if (!Serves(graph)) return "-";
   const char* const place = !graph.resident() ? "disk" : graph.tier() == v1::Graph::TIER_DEVICE ? "GPU" : "memory";
   return absl::StrCat(place, graph.pinned() ? ", pinned" : "");
 }

@@ -188,6 +188,7 @@ TEST_F(DurableStoreTest, ADeletionThatFailsOnDiskCanBeRepeated) {
 
 TEST_F(DurableStoreTest, AGraphThatDoesNotFitTheBudgetIsReportedAndStaysOnDisk) {
   Publish("g");
+  const int64_t version = ServingVersion(*graphs_.Get("g"));
   EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
   durable_.reset();
   GraphStore graphs{{}};
@@ -208,6 +209,10 @@ TEST_F(DurableStoreTest, AGraphThatDoesNotFitTheBudgetIsReportedAndStaysOnDisk) 
   EXPECT_EQ(graphs.Find("g", 0, "", 0).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(graphs.Get("g")->error), "OVER_BUDGET");
   EXPECT_EQ(directory_->List()->published.size(), 1u);
+  EXPECT_EQ(ServingVersion(*graphs.Get("g")), 0);
+  EXPECT_EQ(graphs.Get("g")->unloaded_version, version);
+  EXPECT_EQ(graphs.Delete("g", version + 1).code(), StatusCode::kAborted);
+  EXPECT_TRUE(graphs.Delete("g", version).ok()) << "if_version names what lists show";
 }
 
 }  // namespace

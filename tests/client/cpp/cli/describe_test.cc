@@ -79,7 +79,7 @@ TEST(DescribeTest, ListsShowTheFeaturesOfEdges) {
 }
 
 TEST(DescribeTest, ListsShowWhereGraphsAre) {
-  std::vector<v1::Graph> graphs(4);
+  std::vector<v1::Graph> graphs(5);
   for (v1::Graph& graph : graphs) graph.set_version(1);
   graphs[0].set_tier(v1::Graph::TIER_DISK);
   graphs[1].set_resident(true);
@@ -88,15 +88,23 @@ TEST(DescribeTest, ListsShowWhereGraphsAre) {
   graphs[2].set_resident(true);
   graphs[2].set_tier(v1::Graph::TIER_DEVICE);
   graphs[3].set_version(0);
+  graphs[4].set_version(77);
+  graphs[4].set_state(v1::Graph::STATE_FAILED);
   std::ostringstream listed;
   PrintGraphs(graphs, listed);
   std::vector<std::string> lines = absl::StrSplit(listed.str(), '\n');
-  ASSERT_GE(lines.size(), 5u);
+  ASSERT_GE(lines.size(), 6u);
   EXPECT_THAT(lines[0], HasSubstr("where"));
   EXPECT_THAT(lines[1], HasSubstr("  disk"));
   EXPECT_THAT(lines[2], HasSubstr("  memory, pinned"));
   EXPECT_THAT(lines[3], HasSubstr("  GPU"));
   EXPECT_THAT(lines[4], Not(HasSubstr("disk"))) << "nothing of it serves";
+  EXPECT_THAT(lines[5], HasSubstr("77"));
+  EXPECT_THAT(lines[5], Not(HasSubstr("disk"))) << "its version cannot be loaded";
+  std::ostringstream one;
+  PrintGraph(graphs[4], one);
+  EXPECT_THAT(one.str(), HasSubstr("version 77 is FAILED"));
+  EXPECT_THAT(one.str(), Not(HasSubstr("the next request loads it")));
 }
 
 TEST(DescribeTest, ATuningRecord) {
