@@ -13,6 +13,7 @@
 #include "engine/durable/failures.h"
 #include "engine/durable/graph_codec.h"
 #include "engine/durable/graph_metadata.h"
+#include "engine/durable/load_level.h"
 #include "engine/durable/version_ids.h"
 #include "engine/state/file_error.h"
 
@@ -274,7 +275,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
       *graph = loaded->graph;
       parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(
-          LogLevel::kInfo, "graph loaded",
+          LoadLevel(evict), "graph loaded",
           {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
       parts_.on_load();
       return OkStatus();

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/durable/load_level.h"
 #include "engine/durable/sections.h"
 #include "engine/state/crc32c.h"
 #include "engine/state/file_error.h"
@@ -164,7 +165,7 @@ void LayoutKeeper::Restore(const PreparedGraph& graph, std::vector<StoredLayout>
     if (stays) known.entries.push_back({std::move(layout), status.ok()});
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  parts_.logger->Log(LogLevel::kInfo, "layouts restored",
+  parts_.logger->Log(LoadLevel(evict), "layouts restored",
                      {{"graph", graph.parts().name},
                       {"layouts", absl::StrCat(restored)},
                       {"dropped", absl::StrCat(count - known.entries.size())},

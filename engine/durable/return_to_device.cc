@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/out_of_memory.h"
 #include "engine/durable/graph_loader.h"
+#include "engine/durable/load_level.h"
 
 namespace vicinal::durable {
 
@@ -23,7 +24,7 @@ Status GraphLoader::Return(const std::string& name, int64_t version, HostCopy& c
     return Annotate(sets.status(), absl::StrCat("graph '", name, "' could not be copied to the device"));
   }
   parts_.graphs->FinishLoad(name, version, copy.graph(), *std::move(sets));
-  parts_.logger->Log(LogLevel::kInfo, "graph returned to the device",
+  parts_.logger->Log(LoadLevel(evict), "graph returned to the device",
                      {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
   parts_.on_load();
   return OkStatus();

@@ -255,8 +255,9 @@ void TuningKeeper::Restore(const PreparedGraph& graph) {
   const int64_t dropped = Adopt(graph, *document);
   const bool changed = CompareDefaults(graph, &document->defaults);
   kept_defaults_[{id.name, id.version}] = std::move(document->defaults);
+  // Each time that the graph comes back: of interest where something is not as it was.
   parts_.logger->Log(
-      LogLevel::kInfo, "tuning restored",
+      dropped > 0 || changed ? LogLevel::kInfo : LogLevel::kDebug, "tuning restored",
       {{"graph", id.name}, {"records", absl::StrCat(document->records.size())}, {"dropped", absl::StrCat(dropped)}});
   if (parts_.on_restore) parts_.on_restore(graph);
   if ((dropped == 0 && !changed) || parts_.read_only) return;

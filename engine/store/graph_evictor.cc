@@ -64,7 +64,7 @@ int64_t GraphEvictor::DeviceBytes() const {
 }
 
 void GraphEvictor::Log(const char* what, const GraphUse& use, int64_t bytes) const {
-  parts_.logger->Log(LogLevel::kInfo, what,
+  parts_.logger->Log(LogLevel::kDebug, what,
                      {{"graph", use.name}, {"version", absl::StrCat(use.version)}, {"bytes", absl::StrCat(bytes)}});
 }
 
