@@ -92,6 +92,7 @@ std::unique_ptr<client::Client> IntegrationTest::NewClient(const std::string& to
   options.target = server_->grpc_address();
   options.token = token;
   options.upload_attempts = 1;
+  options.call_timeout = std::chrono::minutes(10);  // of a test that hangs: no server shall be as slow
   options.service_config = service_config;
   auto client = client::Client::Connect(options);
   return client.ok() ? *std::move(client) : nullptr;

@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -31,7 +32,8 @@ class HeadersOnly {
   HeadersOnly(const std::shared_ptr<grpc::Channel>& channel, const std::string& method, const std::string& token)
       : stub_(channel) {
     if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
-    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    // Of a test that hangs: no server shall be as slow.
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(10));
     call_ = stub_.PrepareCall(&context_, "/" + method, &queue_);
     call_->StartCall(nullptr);
     Next();
@@ -221,12 +223,14 @@ TEST_F(OpenCallsTest, BeyondTheLimitCallsAreRefused) {
 // Nobody's log fills with what anyone may send.
 TEST_F(OpenCallsTest, LinesAboutUnknownCallersAreBounded) {
   ASSERT_NO_FATAL_FAILURE(StartWithTokens());
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 300; ++i) Call("vicinal.v1.GraphService/DeleteGraph");
+  const auto periods = (std::chrono::steady_clock::now() - begin) / std::chrono::seconds(10);
   const std::string log = server_->Log();
   int lines = 0;
   for (size_t at = log.find("admin request"); at != std::string::npos; at = log.find("admin request", at + 1)) ++lines;
   EXPECT_GE(lines, 100);
-  EXPECT_LE(lines, 200);  // of two periods, at most
+  EXPECT_LE(lines, 100 * (periods + 2)) << "100 of each period that has begun";
 }
 
 TEST_F(OpenCallsTest, AStoppingServerDoesNotWaitForMessages) {

