@@ -21,11 +21,11 @@
 #include "engine/device/device.h"
 #include "engine/graph/adjacency.h"
 #include "engine/graph/csr.h"
-#include "engine/graph/validate.h"
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/kernel.h"
 #include "engine/memory/memory_budget.h"
-#include "engine/prepared/fill_rows.h"
+#include "engine/prepared/device_arrays.h"
+#include "engine/prepared/feature_matrix.h"
 #include "engine/profile/graph_profile.h"
 #include "engine/reorder/order.h"
 #include "engine/tune/table.h"
@@ -44,85 +44,6 @@ constexpr int64_t NumericsRevision(OrderKind order) {
 inline int64_t NumericsRevision(int64_t revision, int64_t reduction_order) {
   return reduction_order == 0 ? revision : MixReductionOrders(revision, 0, reduction_order);
 }
-
-// An adjacency in device memory, in execution order.
-class DeviceCsr {
- public:
-  static StatusOr<std::shared_ptr<const DeviceCsr>> Upload(const Csr& csr, Device& device);
-  // The rows of all `parts`, one after the other; `row_ptr` [rows + 1] is theirs together. Copies on the device. Where
-  // some have values, those without get ones. REQUIRES: all have as many columns.
-  static StatusOr<std::shared_ptr<const DeviceCsr>> Concatenate(const std::vector<CsrView>& parts,
-                                                                const std::vector<EdgeId>& row_ptr, Device& device);
-  CsrView view() const { return view_; }
-  int64_t size_bytes() const { return size_bytes_; }
-
- private:
-  CsrView view_;
-  int64_t size_bytes_ = 0;
-  Buffer row_ptr_, col_, value_;
-};
-
-// Floats of each node in device memory, in execution order.
-class DeviceVector {
- public:
-  static StatusOr<std::shared_ptr<const DeviceVector>> Upload(const std::vector<float>& values, Device& device);
-  const float* data() const { return buffer_.as<float>(); }
-  int64_t size_bytes() const { return static_cast<int64_t>(buffer_.bytes()); }
-
- private:
-  Buffer buffer_;
-};
-
-// A feature matrix [N, F] in device memory, rows in execution order. Dense rows on a GPU are aligned for its fastest
-// copies: rows of 128 columns and more to 64 bytes, of 32 columns and more to 16 bytes.
-class FeatureMatrix {
- public:
-  // Bytes on a device, and of the copies on the host that accompany them.
-  static int64_t BytesOn(const HostFeatures& features, const Device& device);
-  // The rows of `features` must be in execution order.
-  static StatusOr<std::shared_ptr<const FeatureMatrix>> Upload(const HostFeatures& features, Device& device);
-  // A dense matrix. `fill` writes its rows [rows, cols] to host memory: straight to where they stay on a CPU. The rows
-  // must be in execution order. Errors of `fill` and of the device.
-  static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDense(int64_t rows, int64_t cols, Device& device,
-                                                                  const std::function<Status(float* rows)>& fill);
-  // The same, where the rows can be made a part at a time: on a GPU the host never has all of them (fill_rows.h).
-  static StatusOr<std::shared_ptr<const FeatureMatrix>> FillDenseInParts(int64_t rows, int64_t cols, Device& device,
-                                                                         const FillNumbers& fill);
-  // A copy of `stored` whose row positions[i] is row i of `rows` [positions, cols]. Transfers only these rows.
-  // REQUIRES: `stored` is dense.
-  static StatusOr<std::shared_ptr<const FeatureMatrix>> CopyWithRows(const FeatureMatrix& stored,
-                                                                     const std::vector<float>& rows,
-                                                                     const std::vector<int64_t>& positions,
-                                                                     Device& device);
-  // The rows of all `parts`, one after the other. Copies on the device. REQUIRES: there is one, and all are sparse or
-  // none is, with as many columns.
-  static StatusOr<std::shared_ptr<const FeatureMatrix>> Concatenate(const std::vector<const FeatureMatrix*>& parts,
-                                                                    Device& device);
-  // The numbers, on the host: Upload of them is equal to this. Errors of the device.
-  StatusOr<HostFeatures> ToHost(Device& device) const;
-  bool sparse() const { return sparse_; }
-  int64_t rows() const { return rows_; }
-  int64_t cols() const { return cols_; }
-  int64_t entries() const { return sparse_ ? csr_->view().nnz : rows_ * cols_; }
-  ConstMatrixView dense() const { return dense_; }  // REQUIRES: !sparse()
-  CsrView csr() const { return csr_->view(); }      // REQUIRES: sparse()
-  // csr().row_ptr in host memory. REQUIRES: sparse()
-  const int64_t* host_row_ptr() const { return host_row_ptr_.empty() ? csr_->view().row_ptr : host_row_ptr_.data(); }
-  int64_t size_bytes() const { return size_bytes_; }
-  // The part of size_bytes() that a device with memory of its own has there.
-  int64_t device_bytes() const { return size_bytes_ - static_cast<int64_t>(host_row_ptr_.size() * sizeof(int64_t)); }
-
- private:
-  Status ConcatenateRows(const std::vector<const FeatureMatrix*>& parts, Device& device);
-  Status ConcatenateEntries(const std::vector<const FeatureMatrix*>& parts, Device& device);
-
-  bool sparse_ = false;
-  int64_t rows_ = 0, cols_ = 0, size_bytes_ = 0;
-  ConstMatrixView dense_;
-  Buffer buffer_;
-  std::shared_ptr<const DeviceCsr> csr_;
-  std::vector<int64_t> host_row_ptr_;  // if the device has memory of its own
-};
 
 // Thread-safe.
 class PreparedGraph {

@@ -54,7 +54,7 @@ TEST(FillRowsTest, PutsEveryNumberAtItsPlaceAndZerosBetween) {
   for (const int64_t part : {1, 3, 7, 8, 35, 36, 1000}) {
     for (const int64_t stride : {7, 8, 12}) {
       for (const int64_t rows : {0, 1, 5}) {
-        SCOPED_TRACE(testing::Message() << "part " << part << ", stride " << stride << ", rows " << rows);
+        SCOPED_TRACE(::testing::Message() << "part " << part << ", stride " << stride << ", rows " << rows);
         OnesDevice device;
         const auto buffer = FillRows(rows, 7, stride, device, Fill, part);
         ASSERT_TRUE(buffer.ok()) << buffer.status();
