@@ -75,7 +75,7 @@ int64_t GraphEvictor::PendingBytes() const {
     const StatusOr<GraphStatus> status = parts_.graphs->Get(use.name);
     if (!status.ok() || status->graph == nullptr) continue;
     bytes += status->graph->size_bytes();
-    for (const FeatureSetHandle& set : status->feature_sets) bytes += set->matrix->size_bytes();
+    for (const FeatureSetHandle& set : status->feature_sets) bytes += set->size_bytes();
   }
   return bytes;
 }

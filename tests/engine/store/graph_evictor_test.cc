@@ -51,6 +51,18 @@ TEST_F(GraphEvictorTest, WhatIsBeingWrittenCanGoLater) {
   EXPECT_EQ(evictor_.PendingBytes(), a + b);
 }
 
+TEST_F(GraphEvictorTest, FeatureSetsOfEdgesAreBeingWrittenToo) {
+  const int64_t bytes = Publish("g", 10);
+  const auto graph = graphs_.Get("g")->graph;
+  const auto values = std::make_shared<const std::vector<float>>(static_cast<size_t>(graph->num_edges() * 2), 1.0f);
+  auto edges = EdgeMatrix::Make(graph->parts().csr, values, 2, *device_).value();
+  const int64_t edge_bytes = edges->size_bytes();
+  ASSERT_GT(edge_bytes, 0);
+  ASSERT_TRUE(graphs_.PutEdgeFeatures("g", "daily", graph->parts().version, std::move(edges), false, 0).ok());
+  written_later_ = {"g"};
+  EXPECT_EQ(evictor_.PendingBytes(), bytes + edge_bytes);
+}
+
 // On a device with memory of its own.
 class LeavingTest : public ::testing::Test {
  protected:
