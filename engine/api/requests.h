@@ -46,6 +46,7 @@ struct FeatureTensors {
   std::optional<TensorView> indptr, indices, values;  // x_indptr, x_indices, x_values
   int64_t feature_count = 0;                          // F of the CSR form
   std::string source_digest;                          // of what the upload was made from; opaque
+  int64_t graph_version = 0;                          // of a set: the rows are of this one's nodes; 0: whichever serves
 };
 
 // A tensor of which type and size are known, but not yet the bytes: announced by an upload.
@@ -253,6 +254,7 @@ struct GraphSource {
 struct EdgeFeatureTensors {
   TensorView edge_attr;       // float32, float16 or bfloat16 [E, A], in the order of the graph's edge_index
   std::string source_digest;  // of what the upload was made from; opaque
+  int64_t graph_version = 0;  // the rows are of this one's edges; 0: whichever serves
 };
 
 // Expected answers that come with a model.

@@ -12,6 +12,7 @@
 #include "engine/base/out_of_memory.h"
 #include "engine/prepare/measure_orders.h"
 #include "engine/prepare/prepare.h"
+#include "engine/store/version_errors.h"
 
 namespace vicinal {
 namespace {
@@ -51,6 +52,12 @@ Status NobodyWaits() {
   ErrorDetail detail;
   detail.reason = "CANCELLED";
   return MakeError(StatusCode::kCancelled, "the graph was deleted, or the server stops", detail);
+}
+
+// `wanted`: the version that features were made for; 0: whichever serves.
+Status CheckVersionOf(const GraphHandle& handle, int64_t wanted) {
+  const PreparedGraph::Parts& parts = handle.graph->parts();
+  return wanted == 0 || wanted == parts.version ? OkStatus() : internal::GraphReplaced(parts.name, parts.version);
 }
 
 std::string Preparing(const std::string& name) { return absl::StrCat("preparing graph '", name, "'"); }
@@ -159,6 +166,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, c
                                                      const FeatureTensors& tensors, bool replace, int64_t if_version,
                                                      const GivenTensors& given, const WorkLimits& limits) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
+  VICINAL_RETURN_IF_ERROR(CheckVersionOf(handle, tensors.graph_version));
   const std::string what = absl::StrCat("feature set '", name, "'");
   const DeviceKind device = parts_.device->kind();
   const FeatureSizes sizes = SizesOf(tensors);
@@ -188,6 +196,7 @@ StatusOr<FeatureSetHandle> GraphUploads::PutEdgeFeatures(const std::string& grap
                                                          int64_t if_version, int64_t reserved_bytes,
                                                          const WorkLimits& limits) try {
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle, parts_.graphs->Find(graph, 0, "", 0));
+  VICINAL_RETURN_IF_ERROR(CheckVersionOf(handle, tensors.graph_version));
   const std::string what = absl::StrCat(TypeName(FeatureKind::kEdges), " '", name, "'");
   const TensorView& edge_attr = tensors.edge_attr;
   EdgeFeatureSizes sizes;

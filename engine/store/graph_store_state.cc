@@ -9,8 +9,8 @@
 #include "engine/store/version_errors.h"
 
 namespace vicinal {
-using internal::Aborted;
 using internal::GraphEntry;
+using internal::GraphReplaced;
 using internal::HandleOf;
 using internal::Quoted;
 using internal::Retire;
@@ -43,12 +43,7 @@ StatusOr<FeatureSetHandle> GraphStore::State::Put(FeatureSet given, int64_t grap
     GraphEntry& entry = found->second;
     if (!entry.graph)
       return FailedPrecondition("GRAPH_NOT_READY", absl::StrCat(Quoted("graph", graph), " is not ready"));
-    if (entry.version() != graph_version) {
-      return Aborted("GRAPH_REPLACED", "graph", graph,
-                     absl::StrCat(Quoted("graph", graph), " was replaced by version ", entry.version(),
-                                  " in the meantime; send the features again"),
-                     entry.version());
-    }
+    if (entry.version() != graph_version) return GraphReplaced(graph, entry.version());
     const auto current = entry.features.find(key);
     const bool exists = current != entry.features.end();
     if (exists && !replace) return AlreadyExists(type, key.second, "set replace to replace it");

@@ -26,6 +26,13 @@ Status Aborted(const char* reason, const char* type, const std::string& name, co
   return MakeError(StatusCode::kAborted, message, detail);
 }
 
+Status GraphReplaced(const std::string& graph, int64_t version) {
+  return Aborted("GRAPH_REPLACED", "graph", graph,
+                 absl::StrCat(Quoted("graph", graph), " was replaced by version ", version,
+                              " in the meantime; send the features again"),
+                 version);
+}
+
 Status VersionDiffers(const char* type, const std::string& name, int64_t version, int64_t wanted) {
   return Aborted(
       "VERSION_MISMATCH", type, name,

@@ -17,6 +17,8 @@ Status Aborted(const char* reason, const char* type, const std::string& name, co
                int64_t version);
 // ABORTED (VERSION_MISMATCH): `wanted` is the if_version of a change, `version` what serves; 0: nothing does.
 Status VersionDiffers(const char* type, const std::string& name, int64_t version, int64_t wanted);
+// ABORTED (GRAPH_REPLACED): features were made for an older version of the graph than `version`, which serves.
+Status GraphReplaced(const std::string& graph, int64_t version);
 // NOT_FOUND (VERSION_NOT_FOUND): a request names version `wanted`, and `version` serves. Resources share one counter,
 // so a number below `version` may or may not have been this one's.
 Status VersionNotFound(const char* type, const std::string& name, int64_t version, int64_t wanted);

@@ -154,6 +154,8 @@ StatusOr<UploadStore::Hold> GraphHandler::BeginFeatures(const Call& call, const 
   VICINAL_ASSIGN_OR_RETURN(const GraphResource graph, engine_.GetGraph(spec.graph()));
   VICINAL_ASSIGN_OR_RETURN(UploadManifest manifest,
                            MakeUploadManifest(spec, graph.node_count, graph.edge_count, limits_));
+  // A replacement may number nodes and edges in another way, with as many of both.
+  if (graph.serving) manifest.graph_version = graph.serving->version;
   const FeatureKind kind = KindOf(manifest);
   const FeatureSizes sizes = FeatureSizesOf(manifest);
   EdgeFeatureSizes edge_sizes;
@@ -210,8 +212,8 @@ Status GraphHandler::MakeFeatures(const Call& call, const v1::UploadFeaturesSpec
   if (const std::optional<TensorView> edge_attr = content.Look("edge_attr")) {
     VICINAL_ASSIGN_OR_RETURN(
         const FeatureSetResource set,
-        engine_.PutEdgeFeatures(spec.graph(), spec.name(), {*edge_attr, spec.source_digest()}, spec.replace(),
-                                spec.if_version(), content.memory.bytes(), call.limits));
+        engine_.PutEdgeFeatures(spec.graph(), spec.name(), {*edge_attr, spec.source_digest(), content.graph_version},
+                                spec.replace(), spec.if_version(), content.memory.bytes(), call.limits));
     *response->mutable_feature_set() = ToProto(set);
     return OkStatus();
   }
@@ -222,6 +224,7 @@ Status GraphHandler::MakeFeatures(const Call& call, const v1::UploadFeaturesSpec
   tensors.values = content.Look("x_values");
   tensors.feature_count = spec.feature_count();
   tensors.source_digest = spec.source_digest();
+  tensors.graph_version = content.graph_version;
   // Tensors that are not taken stay in the upload until the features are made, so that a client may try again.
   VICINAL_ASSIGN_OR_RETURN(const FeatureSetResource set,
                            engine_.PutFeatures(spec.graph(), spec.name(), tensors, spec.replace(), spec.if_version(),

@@ -49,6 +49,7 @@ UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservat
   content_.spec = spec_;
   content_.bytes.resize(manifest.tensors.size());
   content_.tensors = std::move(manifest.tensors);
+  content_.graph_version = manifest.graph_version;
   content_.memory = std::move(memory);
 }
 

@@ -37,6 +37,7 @@ struct UploadManifest {
   std::string spec;           // the serialised spec of the first message: equal specs mean the same upload
   std::vector<ManifestTensor> tensors;
   bool replace = false;
+  int64_t graph_version = 0;  // of a feature set: the version of its graph that was there when the upload began
 
   int64_t size_bytes() const;
   // Null: it is not declared.

@@ -28,6 +28,7 @@ namespace vicinal::server {
 struct UploadContent {
   std::string_view spec;  // serialised; owned by the upload
   std::vector<ManifestTensor> tensors;
+  int64_t graph_version = 0;  // as in the manifest
   // The reservation of all received bytes. A caller that takes all tensors may take it, too.
   Reservation memory;
   std::vector<std::string> bytes;  // of each tensor

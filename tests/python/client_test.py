@@ -153,6 +153,7 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.FailedPrecondition) as raised:
             self.client.classify("bare", "gine")
         self.assertEqual(raised.exception.reason, "EDGE_ATTR_MISSING")
+        self.assertGreater(len(self.client.explain("bare", "gine", feature_set="default", edge_feature_set="monday").steps), 0)
         with self.assertRaises(errors.AlreadyExists):
             self.client.upload_edge_features("bare", tuesday, name="monday")
         self.client.upload_edge_features("bare", tuesday)
@@ -190,6 +191,11 @@ class ClientTest(unittest.TestCase):
         for what, given in (("nodes", {"nodes": []}), ("partners", {"nodes": [1], "partners": np.empty(0, np.int64)})):
             with self.assertRaisesRegex(vicinal.InputError, f"^{what} is empty; {what}=None asks for all$"):
                 self.client.top_links("cora", "gcn", **given)
+        for what, given in (("sources", {"sources": 1, "targets": [2]}), ("targets", {"sources": [1], "targets": [2.5]})):
+            with self.assertRaisesRegex(vicinal.IdsError, f"^{what} (is 1, but must be a list|must be a list of row numbers)"):
+                self.client.predict_links("cora", "gcn", **given)
+        with self.assertRaisesRegex(vicinal.IdsError, "^partners is 2, but must be a list"):
+            self.client.top_links("cora", "gcn", [1], partners=2)
         with self.assertRaisesRegex(vicinal.InputError, "2 sources and 1 targets"):
             self.client.predict_links("cora", "gcn", [1, 2], [3])
         with self.assertRaisesRegex(vicinal.InputError, "decoder is 'best'"):

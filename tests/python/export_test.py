@@ -101,6 +101,35 @@ class ExportTest(unittest.TestCase):
         exported = self.check(module, expected=lambda net: net.logits(self.data.x.double(), self.data.edge_index))
         self.assertIn("final log_softmax was dropped", exported.notes[0])
 
+    def test_a_model_of_numbers(self):
+        class Share(torch.nn.Module):
+            def __init__(self, end):
+                super().__init__()
+                self.conv, self.end = pyg.SAGEConv(FEATURES, 2), end
+
+            def forward(self, x, edge_index):
+                return self.end(self.conv(x, edge_index))
+
+        for end in (torch.sigmoid, torch.nn.Sigmoid(), torch.nn.Softmax(dim=-1)):
+            with self.subTest(end):
+                net = Share(end).eval()
+                exported = vicinal.export(net, self.data, target="regression")
+                self.assertEqual(exported.architecture["target"], "regression")
+                self.assertNotIn("multi_label", exported.architecture)
+                self.client.upload_model("share", exported, replace=True)
+                with torch.no_grad():
+                    wanted = net(self.data.x, self.data.edge_index)
+                served = self.client.embed("g", "share", output="logits").embeddings
+                torch.testing.assert_close(torch.from_numpy(served.copy()), wanted, rtol=1e-4, atol=1e-5)
+                with self.assertRaises(vicinal.errors.FailedPrecondition) as raised:
+                    self.client.classify("g", "share", [0])
+                self.assertEqual(raised.exception.reason, "REGRESSION_MODEL")
+        with self.assertRaisesRegex(vicinal.InputError, "^target is 'numbers', but must be one of .*regression"):
+            vicinal.export(net, self.data, target="numbers")
+        with self.assertRaisesRegex(vicinal.InputError, "^multi_label=True contradicts target='regression'"):
+            vicinal.export(net, self.data, target="regression", multi_label=True)
+        self.assertEqual(vicinal.export(net, self.data, target="multi_label", multi_label=True).architecture["target"], "multi_label")
+
     def test_edge_weights(self):
         self.check(models.WeightedGraphConv(FEATURES, CLASSES), self.weighted, "w")
         self.check(models.WeightedInitial(FEATURES, CLASSES), self.weighted, "w")
@@ -141,13 +170,15 @@ class ExportTest(unittest.TestCase):
 
     def test_the_cookbook(self):
         blocks = snippets("python_cookbook.md", "export_test.py")
-        self.assertEqual(len(blocks), 4)
+        self.assertEqual(len(blocks), 6)
         data = make_data(seed=4)
         data.edge_attr = torch.randn(data.num_edges, 3)
         names = {**vars(pyg), "__name__": __name__, "torch": torch, "vicinal": vicinal, "client": self.client, "data": data}
         for block in blocks:
-            names["data"] = data if "predict_links" not in block else make_data(seed=6)
+            names["data"] = data if "_links" not in block else make_data(seed=6)
             exec(block, names)  # pylint: disable=exec-used
+            if "prices" in block:
+                names["model_of_prices"] = names["model"]
         self.assertEqual(self.client.get_graph("bonds").edge_features, 3)
         self.assertEqual(self.client.get_graph("bonds").edge_feature_sets, ("default", "what_if"))
         self.assertTrue(self.client.get_model("weighted").raw.uses_edge_weight)
@@ -159,6 +190,15 @@ class ExportTest(unittest.TestCase):
         served = self.client.predict_links("linked", "links", *ends)
         self.assertEqual(served.links.tolist(), ends.t().tolist())
         torch.testing.assert_close(torch.from_numpy(served.scores.copy()), wanted, rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            prices = names["model_of_prices"](data.x, data.edge_index)[[0, 1], 0]
+            links = names["network"](torch.cat([z[[0, 1]], z[[5, 6]]], dim=-1)).flatten()
+            kinds = ((z[[0, 1]] * names["relations"].weight[2]) @ z.t()).fill_diagonal_(-torch.inf).topk(5).values
+        torch.testing.assert_close(torch.from_numpy(names["prices"].copy()), prices, rtol=1e-4, atol=1e-4)
+        scores = self.client.predict_links("linked", "network", [0, 1], [5, 6]).scores
+        torch.testing.assert_close(torch.from_numpy(scores.copy()), links, rtol=1e-4, atol=1e-4)
+        scores = self.client.top_links("linked", "kinds", [0, 1], k=5, relation=2).scores
+        torch.testing.assert_close(torch.from_numpy(scores.copy()), kinds, rtol=1e-4, atol=1e-4)
 
     def test_lightgcn(self):
         module = pyg.LightGCN(150, 16, 3, alpha=torch.tensor([0.1, 0.2, 0.3, 0.4]))

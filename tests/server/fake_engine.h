@@ -21,6 +21,7 @@ namespace vicinal::testing {
 class FakeEngine : public Engine {
  public:
   static constexpr int64_t kNodes = 100;
+  static constexpr int64_t kEdges = 4;
   static constexpr int64_t kClasses = 4;
 
   FakeEngine() {
@@ -78,10 +79,13 @@ class FakeEngine : public Engine {
     MutexLock lock(&mutex_);
     return graphs_.erase(name) > 0 ? OkStatus() : NotFound("graph", name);
   }
-  // From now on version 7 of the graph serves.
-  void Serve(const std::string& name) {
+  // From now on this version of the graph serves. It has kEdges edges, and keeps their order.
+  void Serve(const std::string& name, int64_t version = 7) {
     MutexLock lock(&mutex_);
-    graphs_[name].serving.emplace().version = 7;
+    GraphResource& graph = graphs_[name];
+    graph.edge_count = kEdges;
+    graph.serving.emplace().version = version;
+    graph.serving->edge_order_kept = true;
   }
   // It has one more feature set of so many entries.
   void AddFeatures(const std::string& graph, int64_t entries) {
@@ -107,11 +111,13 @@ class FakeEngine : public Engine {
   StatusOr<std::unique_ptr<Subscription>> WatchGraph(const std::string& name, std::function<void()>) override {
     return NotFound("graph", name);
   }
-  StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name, const FeatureTensors&,
-                                           bool, int64_t, const GivenTensors&, const WorkLimits& limits) override {
+  StatusOr<FeatureSetResource> PutFeatures(const std::string& graph, const std::string& name,
+                                           const FeatureTensors& tensors, bool, int64_t, const GivenTensors&,
+                                           const WorkLimits& limits) override {
     MutexLock lock(&mutex_);
     ++puts;
     put_limits = limits;
+    features_are_of = tensors.graph_version;
     if (!fail_put.ok()) return fail_put;
     FeatureSetResource set;
     set.graph = graph;
@@ -120,9 +126,11 @@ class FakeEngine : public Engine {
     return set;
   }
   StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
-                                               const EdgeFeatureTensors&, bool replace, int64_t if_version, int64_t,
-                                               const WorkLimits& limits) override {
-    VICINAL_ASSIGN_OR_RETURN(FeatureSetResource set, PutFeatures(graph, name, {}, replace, if_version, {}, limits));
+                                               const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
+                                               int64_t, const WorkLimits& limits) override {
+    FeatureTensors same;
+    same.graph_version = tensors.graph_version;
+    VICINAL_ASSIGN_OR_RETURN(FeatureSetResource set, PutFeatures(graph, name, same, replace, if_version, {}, limits));
     set.kind = FeatureKind::kEdges;
     return set;
   }
@@ -212,6 +220,7 @@ class FakeEngine : public Engine {
   MemoryBudget budget{int64_t{1} << 30};
   WorkLimits put_limits;  // of the last feature set
   int puts = 0;
+  int64_t features_are_of = -1;  // the graph's version that came with the last ones
   bool keeps = false;  // has a state directory
   std::optional<GraphSource> last_graph;
   bool prepares = false;  // nothing that was put is READY

@@ -215,6 +215,30 @@ TEST_F(EdgeFeatureSetsTest, VersionsAreThoseOfFeatureSets) {
   ExpectRefused(Infer(*engine_, With("own", "gine", "s")).status(), StatusCode::kNotFound, "NOT_FOUND");
 }
 
+// A replacement of the graph may have as many edges, others or in another order: rows that were made for those before
+// would belong to wrong ones.
+TEST_F(EdgeFeatureSetsTest, RowsOfAnotherVersionOfTheGraphAreRefused) {
+  const int64_t version = engine_->GetGraph("own")->serving->version;
+  Put("own", EdgeRows(0.5f), /*replace=*/true);
+  const int64_t now = engine_->GetGraph("own")->serving->version;
+  ASSERT_GT(now, version);
+  const HostTensor fits = Floats(EdgeRows(1.0f), {kSmallEdges, 2}), short_by_one = Floats(std::vector<float>(10), {5, 2});
+  for (const HostTensor* const rows : {&fits, &short_by_one}) {
+    const Status old = engine_->PutEdgeFeatures("own", "s", {rows->view(), "", version}, false, 0).status();
+    ExpectRefused(old, StatusCode::kAborted, "GRAPH_REPLACED");
+    EXPECT_EQ(DetailOf(old)->metadata.at("version"), std::to_string(now));
+  }
+  FeatureTensors nodes;
+  const HostTensor x = Floats(std::vector<float>(18, 1.0f), {kSmallNodes, kSmallFeatures});
+  nodes.dense = x.view();
+  nodes.graph_version = version;
+  ExpectRefused(engine_->PutFeatures("own", "s", nodes, false, 0).status(), StatusCode::kAborted, "GRAPH_REPLACED");
+  EXPECT_EQ(engine_->GetGraph("own")->feature_sets.size(), 1u) << "its own";
+  nodes.graph_version = now;
+  EXPECT_TRUE(engine_->PutFeatures("own", "s", nodes, false, 0).ok());
+  EXPECT_TRUE(engine_->PutEdgeFeatures("own", "s", {fits.view(), "", now}, false, 0).ok());
+}
+
 TEST_F(EdgeFeatureSetsTest, WhatDoesNotFitIsRefused) {
   ExpectRefused(PutSet("g", "s", EdgeRows(1.0f)).status(), StatusCode::kFailedPrecondition, "EDGE_ORDER_MISSING");
   ExpectRefused(PutSet("none", "s", EdgeRows(1.0f)).status(), StatusCode::kNotFound, "NOT_FOUND");

@@ -413,6 +413,39 @@ TEST_F(GraphHandlerTest, PublishingFeaturesIsLimitedAsTheirCallIs) {
   EXPECT_EQ(engine_.put_limits.cancel, cancel);
 }
 
+// The rows that a client sends are of the nodes and edges that the graph has when the upload begins. Its replacement may
+// have as many of both, in another order.
+TEST_F(GraphHandlerTest, FeaturesAreOfTheVersionThatWasThereWhenTheirUploadBegan) {
+  for (const bool edges : {false, true}) {
+    SCOPED_TRACE(edges ? "of edges" : "of nodes");
+    engine_.Serve("g", 7);
+    v1::UploadFeaturesRequest request = FeaturesSpec();
+    v1::TensorSpec& tensor = *request.mutable_spec()->mutable_tensors(0);
+    if (edges) {
+      request.mutable_spec()->set_upload_id("upload-of-edges");
+      tensor.set_name("edge_attr");
+      tensor.set_shape(0, FakeEngine::kEdges);
+    }
+    const auto begun = handler_.UploadFeatures(call_);
+    ASSERT_TRUE(begun->Take(request).ok());
+    v1::UploadFeaturesRequest chunk;
+    chunk.mutable_chunk()->set_tensor(tensor.name());
+    chunk.mutable_chunk()->set_data(std::string(static_cast<size_t>(tensor.shape(0) * 2 * 4), '\0'));
+    const std::string& data = chunk.chunk().data();
+    chunk.mutable_chunk()->set_crc32c(wire::Crc32c(data.data(), data.size()));
+    ASSERT_TRUE(begun->Take(chunk).ok());
+    engine_.Serve("g", 8);
+    const auto resumed = handler_.UploadFeatures(call_);  // with the spec, as a client does that lost its connection
+    ASSERT_TRUE(resumed->Take(request).ok());
+    v1::UploadFeaturesRequest finish;
+    finish.mutable_finish();
+    ASSERT_TRUE(resumed->Take(finish).ok());
+    v1::UploadFeaturesResponse response;
+    ASSERT_TRUE(resumed->Finish(call_, &response).ok());
+    EXPECT_EQ(engine_.features_are_of, 7);
+  }
+}
+
 TEST_F(GraphHandlerTest, FeaturesNeedAReadyGraph) {
   v1::UploadFeaturesRequest request = FeaturesSpec();
   // The fake's graph is READY in name only: no version serves.

@@ -273,17 +273,18 @@ def _some(nodes: Any, what: str) -> None:
         raise InputError(f"{what} is empty; {what}=None asks for all")
 
 
-def _rows(nodes: Any, ids: Optional[Ids]) -> np.ndarray:
+def _rows(nodes: Any, ids: Optional[Ids], what: str = "nodes") -> np.ndarray:
+    """The row numbers of the argument `what`."""
     if _is_mask(nodes):
-        raise IdsError("nodes is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
+        raise IdsError(f"{what} is a mask; pass the nodes themselves, as row numbers with ids=False: mask.nonzero()[0], in torch "
                        "mask.nonzero().flatten()")
     if isinstance(nodes, (str, bytes)) or not hasattr(nodes, "__iter__") or getattr(nodes, "ndim", 1) == 0:
-        raise IdsError(f"nodes is {nodes!r}, but must be a list, also of a single node: [{nodes!r}]")
+        raise IdsError(f"{what} is {nodes!r}, but must be a list, also of a single node: [{nodes!r}]")
     if ids is not None:
         return ids.rows(nodes)
     array = np.asarray(nodes if hasattr(nodes, "__len__") else list(nodes))
     if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
-        raise IdsError(f"nodes must be a list of row numbers, as there is no map of ids; got {array.dtype} {list(array.shape)}")
+        raise IdsError(f"{what} must be a list of row numbers, as there is no map of ids; got {array.dtype} {list(array.shape)}")
     return array.astype(np.int64, copy=False)
 
 
@@ -315,7 +316,7 @@ def _fill_target(session: Session, query: Selection, request: Any) -> Operation[
         known = session.known.get(query.graph)  # another thread may have deleted the graph since
         target.ids_digest = known.digest if query.ids is None and known is not None else ids.digest
     if query.x is not None:
-        rows = None if query.x_nodes is None else _rows(query.x_nodes, ids)
+        rows = None if query.x_nodes is None else _rows(query.x_nodes, ids, "x_nodes")
         request.features.CopyFrom(features(query.x).to_input(rows))
     return ids
 
@@ -407,7 +408,7 @@ def _add_pairs(request: Any, sources: Any, targets: Any, relations: Any, ids: An
     for what, nodes in (("sources", sources), ("targets", targets)):
         if hasattr(nodes, "__len__") and len(nodes) == 0:
             raise InputError(f"{what} is empty; name at least one source and target, or neither for all edges of the graph")
-    begins, ends = _rows(sources, ids), _rows(targets, ids)
+    begins, ends = _rows(sources, ids, "sources"), _rows(targets, ids, "targets")
     if len(begins) != len(ends):
         raise InputError(f"there are {len(begins)} sources and {len(ends)} targets; give one of each per link")
     request.pairs.sources.extend(begins.tolist())
@@ -462,7 +463,7 @@ def top_links(session: Session, query: Selection, partners: Any, fields: dict[st
     else:
         request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
     if partners is not None:
-        request.partners.ids.extend(_rows(partners, ids).tolist())
+        request.partners.ids.extend(_rows(partners, ids, "partners").tolist())
     reply = yield Call(METHODS["TopLinks"], request, query.graph)
     yield from _check_served(session, named, reply.served_by, ids)
     answer = results.top_partners(reply)

@@ -162,9 +162,11 @@ class Client(Connection):
         """Limits, devices, layer types and kernels: the message vicinal.v1.Capabilities."""
         return self._run(operations.simple("GetCapabilities", operations.query_request("GetCapabilities", {})))
 
-    def explain(self, graph: str, model: str, *, output: str = "", options: Optional[Mapping[str, Any]] = None) -> Any:
-        """The plan of a model on a graph: the message vicinal.v1.ExplainResponse."""
-        fields = {"target": {"graph": graph, "model": model}, "output": output, "execution": execution(options)}
+    def explain(self, graph: str, model: str, *, output: str = "", feature_set: str = "", edge_feature_set: str = "",
+                options: Optional[Mapping[str, Any]] = None) -> Any:
+        """The plan of a model on a graph: the message vicinal.v1.ExplainResponse. The other arguments: those of the query to be explained."""
+        target = {"graph": graph, "model": model, "feature_set": feature_set, "edge_feature_set": edge_feature_set}
+        fields = {"target": target, "output": output, "execution": execution(options)}
         return self._run(operations.simple("Explain", operations.query_request("Explain", fields), graph))
 
     # --- inference ---

@@ -21,26 +21,30 @@ from vicinal.exporting._trace import Wrapper, trace
 
 __all__ = ["ExportError", "Exported", "Problem", "as_text", "export"]
 
+_TARGETS = ("multi_class", "multi_label", "regression")
 _REFERENCE_NODES = 2000  # larger graphs: answers on a part, so that the reference stays a few MB
 
 
-def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: Any = None, multi_label: Optional[bool] = None) -> Exported:
+def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: Any = None, multi_label: Optional[bool] = None,
+           target: Optional[str] = None) -> Exported:
     """The module as architecture, weights and reference answers: `client.upload_model(name, vicinal.export(module, data))`.
 
     `data`: a graph to answer for: PyTorch Geometric's `Data` or `Batch`, or a DGL graph. `x`: its features, or the name of the field or
     node attribute; by default `x`, for DGL `feat` or `x`. `edge_weight`: weights [E], or the name of a field of the data; default
     `data.edge_weight`. Features of edges are `data.edge_attr`, unless that is the weights. `multi_label`: classes do not exclude each other;
-    default: forward ends in a sigmoid. ExportError: names everything that the server has no layer for. InputError: the data
+    default: forward ends in a sigmoid. `target`: what an answer is, "multi_class", "multi_label" or "regression" (numbers, asked for with
+    `embed(..., output="logits")`). ExportError: names everything that the server has no layer for. InputError: the data
     does not fit together, or the module has no weights yet.
     """
     if not isinstance(module, torch.nn.Module):
         what = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
         raise InputError(f"module is {what}; a trained torch.nn.Module is needed, with its weights loaded")
+    target = _target(target, multi_label)
     module = _unwrapped(module)
     if (problem := whole_model_problem(module)) is not None:
         raise ExportError([problem])
     if (encoder := embeddings_of(module)) is not None:
-        return _embeddings(module, encoder, data, x, edge_weight)
+        return _embeddings(module, encoder, data, x, edge_weight, target)
     inputs, graph = given_inputs(data, x, edge_weight)
     ignored = [] if edge_weight is not None else _ignored(module, inputs)
     for name in ignored:
@@ -48,7 +52,8 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
     module = _copied(module)
     wrapper = Wrapper(module, tuple(inputs))
     traced = trace(wrapper)
-    lowering = Lowering(wrapper, traced, graph, inputs["edge_attr"].shape[1] if "edge_attr" in inputs else 0)
+    lowering = Lowering(wrapper, traced, graph, inputs["edge_attr"].shape[1] if "edge_attr" in inputs else 0,
+                        keep_final=target == "regression")
     lowering.problems += wrapper.problems
     lowering.run()
     if not lowering.problems and not lowering.layers:
@@ -57,11 +62,20 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
         raise ExportError(lowering.problems)
     architecture = {"format": "vicinal.model/1", "in_channels": int(inputs["x"].shape[1]),
                     "task": "graph" if lowering.graph_level else "node",
-                    "multi_label": lowering.multi_label if multi_label is None else multi_label, "layers": lowering.layers}
+                    **({"target": target} if target else {"multi_label": lowering.multi_label}), "layers": lowering.layers}
     reference = _reference(wrapper, traced, lowering, inputs)
     weights = safetensors({name: value.float().numpy() for name, value in lowering.weights.items()})
     notes = [f"{type(module).__name__} does not read the data's {name}" for name in ignored]
     return Exported(architecture, weights, reference, (*notes, *lowering.notes, *_unused(module, lowering)))
+
+
+def _target(target: Optional[str], multi_label: Optional[bool]) -> Optional[str]:
+    """What an answer is; None: as forward's end says."""
+    if target is not None and target not in _TARGETS:
+        raise InputError(f"target is {target!r}, but must be one of {list(_TARGETS)}")
+    if target is not None and multi_label is not None and multi_label != (target == "multi_label"):
+        raise InputError(f"multi_label={multi_label} contradicts target={target!r}; leave multi_label out")
+    return target if multi_label is None or target is not None else "multi_label" if multi_label else "multi_class"
 
 
 def _ignored(module: torch.nn.Module, inputs: dict[str, Any]) -> list[str]:
@@ -74,9 +88,10 @@ def _ignored(module: torch.nn.Module, inputs: dict[str, Any]) -> list[str]:
     return ignored
 
 
-def _embeddings(module: Any, encoder: torch.nn.Module, data: Any, x: Any, edge_weight: Any) -> Exported:
+def _embeddings(module: Any, encoder: torch.nn.Module, data: Any, x: Any, edge_weight: Any, target: Optional[str]) -> Exported:
     """LightGCN as its encoder, with the decoder that its forward has. Its table is the graph's features."""
-    exported = export(encoder, data, x=module.embedding.weight.detach() if x is None else x, edge_weight=edge_weight)
+    exported = export(encoder, data, x=module.embedding.weight.detach() if x is None else x, edge_weight=edge_weight,
+                      target=target)
     note = "the table embedding.weight is the graph's x, to be uploaded with it; scores of links are dot products"
     return replace(exported.with_decoder({"type": "dot"}, {}), notes=(*exported.notes, note))
 

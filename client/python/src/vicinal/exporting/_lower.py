@@ -42,8 +42,10 @@ _FINAL_MODULES = {"LogSoftmax": "log_softmax", "Softmax": "softmax", "Sigmoid": 
 
 
 class Lowering:
-    def __init__(self, root: torch.nn.Module, graph: torch.fx.Graph, dgl_graph: Any, edge_width: int) -> None:
-        """`edge_width`: number of features per edge of the data, 0: none."""
+    def __init__(self, root: torch.nn.Module, graph: torch.fx.Graph, dgl_graph: Any, edge_width: int, keep_final: bool = False) -> None:
+        """`edge_width`: number of features per edge of the data, 0: none. `keep_final`: a sigmoid or softmax at the end is a layer, as the
+        server adds none."""
+        self.keep_final = keep_final
         self.modules = dict(root.named_modules())
         self.root, self.edge_width = root, edge_width
         self.constants: dict[torch.fx.Node, float] = {}  # parameters that are one number
@@ -126,7 +128,7 @@ class Lowering:
         if only_indexes(node) and self.values.get(node.args[0]) in ("edge_index", "unknown"):  # type: ignore[arg-type]
             return "unknown"
         final = _FINAL.get(target)  # type: ignore[arg-type]
-        if final and self._ends(node):
+        if final and not self.keep_final and self._ends(node):
             return self._drop(node, final)
         if target in _ACTIVATIONS:
             return self._activation(node, _ACTIVATIONS[target])
@@ -258,7 +260,7 @@ class Lowering:
     def _module(self, node: torch.fx.Node) -> str:
         module, path = self.modules[str(node.target)], self._path(node)
         final = _FINAL_MODULES.get(type(module).__name__)
-        if final and self._ends(node):
+        if final and not self.keep_final and self._ends(node):
             return self._drop(node, final)
         if is_dgl(module):
             return self._dgl(node, module, path)
