@@ -413,8 +413,8 @@ TEST_F(GraphHandlerTest, PublishingFeaturesIsLimitedAsTheirCallIs) {
   EXPECT_EQ(engine_.put_limits.cancel, cancel);
 }
 
-// The rows that a client sends are of the nodes and edges that the graph has when the upload begins. Its replacement may
-// have as many of both, in another order.
+// The rows that a client sends are of the nodes and edges that the graph has when the upload begins. Its replacement
+// may have as many of both, in another order.
 TEST_F(GraphHandlerTest, FeaturesAreOfTheVersionThatWasThereWhenTheirUploadBegan) {
   for (const bool edges : {false, true}) {
     SCOPED_TRACE(edges ? "of edges" : "of nodes");
