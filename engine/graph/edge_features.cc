@@ -68,13 +68,14 @@ StatusOr<int64_t> CheckEdgeFeatures(const TensorView& edge_attr, int64_t num_edg
 Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_width, std::string_view what) {
   if (model_width == 0 || width == model_width || num_edges == 0) return OkStatus();
   if (width == 0) {
-    return FailedPrecondition("EDGE_ATTR_MISSING",
-                              absl::StrCat("the model reads ", model_width,
-                                           " features of each edge, but the graph was sent without; send it with "
-                                           "edge_attr [E, ",
-                                           model_width,
-                                           "], upload an edge feature set to it, or use a model without "
-                                           "edge_dim"));
+    return FailedPrecondition(
+        "EDGE_ATTR_MISSING",
+        absl::StrCat("the model reads ", model_width,
+                     " features of each edge, but the graph was sent without; send it with "
+                     "edge_attr [E, ",
+                     model_width,
+                     "], or use a model without edge_dim; for a stored graph, upload an edge feature "
+                     "set, or name one that it has in the request"));
   }
   return FailedPrecondition(
       "EDGE_ATTR_WIDTH",

@@ -93,7 +93,8 @@ class Caller {
     const auto whole = static_cast<int64_t>(std::clamp(number, 0.0, kMost));
     if (number < 0.0 && made_.IsNumber(value))
       return Needs(name, "a whole number as its last argument, and no dimension: it goes over columns");
-    if (whole < 1 || static_cast<double>(whole) != number) return Needs(name, "a whole number as its last argument");
+    if (whole < 1 || static_cast<double>(whole) != number)
+      return Needs(name, absl::StrCat("a whole number as its last argument, 1 to ", kMaxExpressionWidth));
     return whole;
   }
 

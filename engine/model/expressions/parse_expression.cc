@@ -100,7 +100,9 @@ class Parser {
   bool IsDefinition() const {
     ExpressionLexer ahead = lexer_;
     const Token next = ahead.Next();
-    return next.kind == TokenKind::kSign && next.text[0] == '=';
+    if (next.kind != TokenKind::kSign || next.text[0] != '=') return false;
+    const Token after = ahead.Next();
+    return after.text.empty() || after.text[0] != '=' || after.at != next.at + 1;  // "==" compares
   }
 
   Status ReadDefinition() {

@@ -98,7 +98,13 @@ StatusOr<ExpressionScope> EdgeScope(const LayerContext& context, const MessageDe
                                     Expressions* made) {
   ExpressionScope scope;
   const auto add = [&](const std::string& name, EdgeOp op, int32_t index, int64_t width) -> Status {
-    VICINAL_ASSIGN_OR_RETURN(scope[name], made->Leaf(op, index, width));
+    const StatusOr<int32_t> value = made->Leaf(op, index, width);
+    if (!value.ok()) {
+      return BadArchitecture(context.args.FieldOf("message"), context.args.FieldOf("message") + " of " +
+                                                                  context.Describe() + " cannot have " + Quoted(name) +
+                                                                  ": " + std::string(value.status().message()));
+    }
+    scope.emplace(name, *value);
     return OkStatus();
   };
   for (size_t i = 0; i < context.inputs.size(); ++i) {

@@ -257,6 +257,8 @@ TEST(MessagePassingTest, SaysWhatToWriteForFunctionsOfPyTorch) {
       "expected a value (a name, a number, a function or a parenthesis), found '['; arguments stand without "
       "brackets");
   ExpectRefusedAt("sum(x_j, dim=-1)", "line 1, column 10", "unknown name 'dim'; functions go over columns, the only ");
+  ExpectRefusedAt("x_j == x_i", "line 1, column 5",
+                  "found '=', but the expression is complete here; there are no compar");
   ExpectRefusedAt("leaky_relu(x_j, negative_slope=0.2)", "line 1, column 17",
                   "unknown name 'negative_slope'; arguments have no names: write the value alone");
   ExpectRefusedAt("sum(x_j, -1)", "line 1, column 1",
@@ -324,12 +326,22 @@ TEST(MessagePassingTest, RefusesShapesWithTheirPlace) {
   ExpectRefusedAt("linear(x_j, W, b)", "line 1, column 1", "linear adds the bias 'c.b' [2] to 3 columns", "",
                   SafetensorsBuilder().AddRamp("c.W", {3, 2}).AddRamp("c.b", {2}));
   ExpectRefusedAt("dot(x_j, x_i, 3)", "line 1, column 1", "2 columns cannot be summed in 3 equal parts");
-  ExpectRefusedAt("sum(x_j, 0)", "line 1, column 1", "sum takes a whole number");
+  ExpectRefusedAt("sum(x_j, 0)", "line 1, column 1", "sum takes a whole number as its last argument, 1 to 65536");
   ExpectRefusedAt("repeat(x_j, 1000000)", "line 1, column 1", "repeat takes a whole number from 1 to 65536");
   ExpectRefusedAt("repeat(x_j, 1e30)", "line 1, column 1", "repeat takes a whole number as its last argument");
   ExpectRefusedAt("repeat(repeat(x_j, 65536), 2)", "line 1, column 8", "it has 131072 columns");
   ExpectRefusedAt("relu(x_j, 3)", "line 1, column 1", "relu takes one value");
   ExpectRefusedAt("max(x_j)", "line 1, column 1", "max takes two or more values; reductions over edges");
+}
+
+TEST(MessagePassingTest, RefusesRowsThatAreTooWide) {
+  ExpectRefused(Message("edge_attr", R"(, "edge_dim": 65537)"), "BAD_ARCHITECTURE", "layers[0].args.message",
+                "layers[0].args.message of layer 'c' (MessagePassing) cannot have 'edge_attr': it has 65537 columns; a "
+                "value may have at most 65536");
+  ExpectRefused(
+      R"({"format": "vicinal.model/1", "in_channels": 70000, "layers": [{"name": "c", "type": "MessagePassing",
+                "args": {"message": "x_j[0:2]"}}]})",
+      "BAD_ARCHITECTURE", "layers[0].args.message", "cannot have 'x_j': it has 70000 columns");
 }
 
 TEST(MessagePassingTest, RefusesNumbersThatAreNotFinite) {
