@@ -71,7 +71,9 @@ class TensorTable {
   }
 
   // Extents of -1 in `shape` match any.
-  Status Check(const ManifestTensor& tensor, std::initializer_list<DataType> types, std::vector<int64_t> shape) const {
+  // `meaning`: of the dimensions, for whoever has the wrong ones.
+  Status Check(const ManifestTensor& tensor, std::initializer_list<DataType> types, std::vector<int64_t> shape,
+               std::string_view meaning = "") const {
     const std::string field = FieldOf(tensor);
     if (std::find(types.begin(), types.end(), tensor.dtype) == types.end()) {
       std::string names;
@@ -88,7 +90,7 @@ class TensorTable {
     }
     if (fits) return OkStatus();
     return Bad(field + ".shape", absl::StrCat(tensor.name, " is declared as ", ShapeToString(tensor.shape),
-                                              ", it must be [", expected, "]"));
+                                              ", it must be [", expected, "]", std::string(meaning)));
   }
 
   std::vector<ManifestTensor> tensors;
@@ -124,7 +126,7 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
   if (x != nullptr && csr)
     return Bad("spec.tensors", "send features as x, or as x_indptr, x_indices and x_values, not as both");
   if (x != nullptr) {
-    VICINAL_RETURN_IF_ERROR(table.Check(*x, kFloats, {node_count, -1}));
+    VICINAL_RETURN_IF_ERROR(table.Check(*x, kFloats, {node_count, -1}, ": a row for each node of the graph"));
     const std::string columns = absl::StrCat(table.FieldOf(*x), ".shape[1]");
     if (x->shape[1] < 1) return Bad(columns, "x has no columns; send at least one feature per node, or omit x");
     if (x->shape[1] > limits.max_features) return OverLimit("max_features", columns, x->shape[1], limits.max_features);
@@ -149,7 +151,8 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
 Status CheckEdgeFeatures(const TensorTable& table, int64_t edge_count, const Limits& limits) {
   const ManifestTensor* features = table.Find("edge_attr");
   if (features == nullptr) return OkStatus();
-  VICINAL_RETURN_IF_ERROR(table.Check(*features, kFloats, {edge_count, -1}));
+  VICINAL_RETURN_IF_ERROR(table.Check(*features, kFloats, {edge_count, -1},
+                                      ": a row for each edge of the graph, in the order of its edge_index"));
   const std::string columns = absl::StrCat(table.FieldOf(*features), ".shape[1]");
   if (features->shape[1] < 1)
     return Bad(columns, "edge_attr has no columns; send at least one feature per edge, or omit edge_attr");

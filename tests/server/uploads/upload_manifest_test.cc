@@ -51,6 +51,26 @@ TEST(UploadManifestTest, FeaturesOfEdgesAreBounded) {
   EXPECT_EQ(DetailOf(refused)->field, "spec.tensors[1].shape[1]");
 }
 
+TEST(UploadManifestTest, RowsThatDoNotFitTheGraphAreToldWhatTheyAreOf) {
+  const auto message = [](const char* tensor, int64_t rows) {
+    v1::UploadFeaturesSpec spec;
+    spec.set_graph("g");
+    spec.set_name("f");
+    spec.set_upload_id("upload-1");
+    v1::TensorSpec* const declared = spec.add_tensors();
+    declared->set_name(tensor);
+    declared->set_dtype(v1::DATA_TYPE_FLOAT32);
+    declared->add_shape(rows);
+    declared->add_shape(3);
+    return std::string(MakeUploadManifest(spec, 5, 7, Limits()).status().message());
+  };
+  EXPECT_EQ(
+      message("edge_attr", 6),
+      "edge_attr is declared as [6, 3], it must be [7, any]: a row for each edge of the graph, in the order of its "
+      "edge_index");
+  EXPECT_EQ(message("x", 7), "x is declared as [7, 3], it must be [5, any]: a row for each node of the graph");
+}
+
 // A spec is kept after the upload has ended; what comes in no chunk must not be large.
 TEST(UploadManifestTest, ASpecIsNoPlaceForTensors) {
   v1::UploadModelSpec spec;
