@@ -15,10 +15,15 @@
 
 namespace vicinal::bench {
 
-// cora, citeseer, pubmed, artist, blogcatalog, amazon0505, reddit, proteins: degree-corrected stochastic block models
-// (Karrer and Newman 2011) with power-law weights, undirected, ids shuffled. amazon0505-ord: communities left side by
-// side. rand-100K: FeatGraph's (Hu et al. 2020), every fifth node has 2,000 in-edges, the others 100. rmat5: R-MAT
-// (Chakrabarti et al. 2004), a tenth of all pairs. molecules: small near-paths with a few rings.
+// By the laws of graph_laws.h; bench/README.md lists sizes and sources.
+// - communities, ids shuffled: cora, citeseer, pubmed, artist, blogcatalog, amazon0505, reddit, proteins, amazon-photo,
+//   amazon-computers, flickr; amazon0505-ord: communities left side by side
+// - papers, ids shuffled: coauthor-physics, com-dblp
+// - web, directed, in the order of URLs: cnr-2000, eu-2005
+// - roads: roadnet-pa in order, road-bay shuffled
+// - one small graph after the other: molecules, ogbg-molhiv, tu-proteins
+// - rand-100K, rand-100K-out: FeatGraph's (Hu et al. 2020), and it turned round; rmat5: R-MAT, a tenth of all pairs;
+//   mann-a81: nearly complete
 std::vector<std::string> PublishedGraphNames();
 
 // `edges`: about so many in place of the published number, between as many nodes; 0: as published. Only of the

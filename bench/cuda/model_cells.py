@@ -18,6 +18,17 @@ WIDTHS = {
     "rand-100K": (128, 64, 32),
     "proteins": (8, 64, 112),
     "reddit": (602, 64, 41),
+    "amazon-photo": (745, 64, 8),
+    "amazon-computers": (767, 64, 10),
+    "coauthor-physics": (8415, 64, 5),
+    "com-dblp": (128, 64, 16),
+    "cnr-2000": (128, 64, 16),
+    "eu-2005": (128, 64, 16),
+    "road-bay": (32, 64, 8),
+    "roadnet-pa": (32, 64, 8),
+    "ogbg-molhiv": (32, 64, 2),
+    "tu-proteins": (4, 64, 2),
+    "flickr": (500, 64, 7),
 }
 MODELS = ("gcn", "sage", "sagemax", "gin", "gat")
 _READY_MADE = {"gcn": ("GCN", {}), "sage": ("GraphSAGE", {}), "sagemax": ("GraphSAGE", {"aggr": "max"}), "gin": ("GIN", {})}

@@ -85,10 +85,16 @@ absl::Status FillRequest(const Arguments& args, const Query& query, Request* req
   return AddExecution(args, request->mutable_execution());
 }
 
-// Calls --repeat times (default: once) and keeps the last answer and every call's time. Latency is measured over an
+// Seconds of each call.
+struct CallTimes {
+  std::vector<double> round_trip;
+  std::vector<double> execute;  // Timing.execute_seconds
+};
+
+// Calls --repeat times (default: once) and keeps the last answer and every call's times. Latency is measured over an
 // open connection: an empty call opens it first.
 template <class Call>
-absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vector<double>* seconds) {
+absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, CallTimes* seconds) {
   const int64_t times = context.args.Integer("repeat", 1);
   if (times < 1 || times > 1'000'000) return absl::InvalidArgumentError("--repeat must be between 1 and 1000000");
   if (times > 1) CLIENT_RETURN_IF_ERROR(context.client.GetCapabilities().status());
@@ -98,7 +104,8 @@ absl::StatusOr<Answer> Repeat(const Context& context, const Call& call, std::vec
     absl::StatusOr<Answer> next = call();
     if (!next.ok()) return WithNodeName(context, context.args.Text("graph"), next.status());
     answer = *std::move(next);
-    seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds->round_trip.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds->execute.push_back(answer.timing.execute_seconds());
   }
   return answer;
 }
@@ -155,7 +162,7 @@ absl::StatusOr<std::optional<Accuracy>> MeasureAccuracy(const Arguments& args, c
 
 // Text or JSON, and --out.
 absl::Status Report(const Context& context, const Query& query, const Answer& answer, const std::string& main,
-                    const std::vector<double>& seconds) {
+                    const CallTimes& seconds) {
   CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> nodes, NodesOf(query, answer));
   CLIENT_ASSIGN_OR_RETURN(const std::optional<Accuracy> accuracy, MeasureAccuracy(context.args, answer, nodes));
   if (context.args.Has("out")) CLIENT_RETURN_IF_ERROR(WriteAnswer(context.args.Text("out"), answer, main, nodes));
@@ -163,7 +170,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
   const std::string not_finite = NotFiniteNote(answer, "node", name_of, AllowsFloat16(context.args));
   if (!context.json) {
     PrintAnswer(answer, "node", name_of, context.args.Text("out"), context.out);
-    PrintTimes(answer, seconds, context.out);
+    PrintTimes(answer, seconds.round_trip, context.out);
     if (context.args.Has("out")) context.out << answer.rows << " rows are in " << context.args.Text("out") << '\n';
     if (accuracy) context.out << ToString(*accuracy) << '\n';
     if (!not_finite.empty()) context.err << "note: " << not_finite << '\n';
@@ -180,7 +187,8 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
   }
   json["notes"] = query.notes;
   if (!not_finite.empty()) json["notes"].push_back(not_finite);
-  json["round_trip_seconds"] = seconds;
+  json["round_trip_seconds"] = seconds.round_trip;
+  json["execute_seconds"] = seconds.execute;
   if (accuracy) json["accuracy"] = Json{{"right", accuracy->right}, {"counted", accuracy->counted}};
   context.PrintJson(json);
   return absl::OkStatus();
@@ -210,7 +218,7 @@ absl::Status Classify(const Context& context) {
     }
     return answer;
   };
-  std::vector<double> seconds;
+  CallTimes seconds;
   CLIENT_ASSIGN_OR_RETURN(const Answer answer, Repeat(context, call, &seconds));
   const std::string main = args.Has("logits") ? "logits" : args.Has("probabilities") ? "probabilities" : "classes";
   return Report(context, query, answer, main, seconds);
@@ -244,7 +252,7 @@ absl::Status Embed(const Context& context) {
     }
     return answer;
   };
-  std::vector<double> seconds;
+  CallTimes seconds;
   CLIENT_ASSIGN_OR_RETURN(const Answer answer, Repeat(context, call, &seconds));
   if (context.args.Has("attention")) return ReportAttention(context, query.ids, query.notes, answer);
   return Report(context, query, answer, "embeddings", seconds);
