@@ -8,11 +8,12 @@
 #   models        whole models against PyTorch Geometric            models.json
 #   claims        claims of published systems, tested with ours     claims.md, claims-*.json
 #   server        every inference method, the GPU's answers against the CPU's
+#   defaults      the server's default beside forced orders and kernels  defaults.json; only if named in --stages
 #   sanitizer     compute-sanitizer: memcheck and racecheck of all conformance cases, in parallel on all GPUs
 # --quick: two small graphs and few widths. --graphs: names of graphs that vicinal_bench_graphs supports.
 # --bundle: a folder made by deploy/bundle.sh; not needed if this script is in one. --data: tests/data.
 # Environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of the default flags), VICINAL_MODEL_FLAGS,
-# VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES to select GPUs, VICINAL_JOBS: the file jobs_left of an
+# VICINAL_DEFAULTS_FLAGS, VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES to select GPUs, VICINAL_JOBS: the file jobs_left of an
 # earlier run, which the stages conformance and sanitizer continue. The output ends with a table of the stages. Exit
 # status 1: a stage failed.
 set -uo pipefail
@@ -29,7 +30,7 @@ python="${PYTHON:-python3}"
 table=""
 failed=0
 
-usage() { sed -n '3,19s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 parse_arguments() {
   while [[ $# -gt 0 ]]; do
@@ -88,7 +89,7 @@ stage() {
 }
 
 make_graphs() {
-  wants kernels || wants models || wants claims || return 0
+  wants kernels || wants models || wants claims || wants defaults || return 0
   work="$(mktemp -d)"
   trap 'rm -rf "$work"' EXIT
   # shellcheck disable=SC2086  # one argument per name is meant
@@ -107,7 +108,7 @@ run_kernels() {
     case "$name" in  # for long runs, the widths that papers report
       reddit | proteins) files+=("$work/$name.bin:64,128") ;;
       rand-100K) files+=("$work/$name.bin:32,128") ;;
-      molecules) files+=("$work/$name.bin:32,64,128") ;;
+      molecules | ogbg-molhiv | roadnet-pa | eu-2005) files+=("$work/$name.bin:32,64,128") ;;
       *) files+=("$work/$name.bin") ;;
     esac
   done
@@ -137,6 +138,13 @@ run_claims() {
   fi
   limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$python" -u "$here/bench/cuda/claims.py" --graphs "$work" \
     --names "$names" --bundle "$bundle" --out "$out" --stop-after $(($1 * 8 / 10)) --profile-seconds $(($1 / 5))
+}
+
+run_defaults() {
+  local flags=()
+  if [[ -n "${VICINAL_DEFAULTS_FLAGS:-}" ]]; then read -ra flags <<<"$VICINAL_DEFAULTS_FLAGS"; fi
+  limited "$1" "$python" -u "$here/bench/cuda/defaults.py" --bin "$bundle/bin" --graphs "$work" --names "$graphs" \
+    --json "$out/defaults.json" --stop-after $(($1 * 8 / 10)) "${flags[@]}"
 }
 
 run_server() {
@@ -237,6 +245,7 @@ main() {
     stage models 60 30
     stage claims 60 60
     stage server 45 60
+    stage defaults 120 20
     stage sanitizer 80 60
   else
     stage conformance 300 20
@@ -244,6 +253,7 @@ main() {
     stage models 500 40
     stage claims 400 200
     stage server 240 20
+    stage defaults 500 20
     stage sanitizer 900 60
   fi
   echo

@@ -451,6 +451,7 @@ class FakeInference final : public v1::InferenceService::Service {
     if (request->target().model() == "negative") return NodeAtFault("NEGATIVE_DEGREE");
     response->mutable_timing()->set_receptive_field(true);
     response->mutable_timing()->set_computed_node_count(42);
+    response->mutable_timing()->set_execute_seconds(++classify_calls_);
     Fill({request->nodes().ids().begin(), request->nodes().ids().end()}, request->top_k(), request->return_logits(),
          response);
     if (request->target().model() == "overflows") {
@@ -504,6 +505,7 @@ class FakeInference final : public v1::InferenceService::Service {
   }
 
  private:
+  double classify_calls_ = 0.0;
   State* const state_;
 };
 

@@ -70,6 +70,10 @@ TEST_F(RunTest, AllNodesComeAsAStream) {
   EXPECT_EQ(ToFloats(*npz->Read("logits"))[48], 24.0f);
   ASSERT_EQ(Vicinal("classify --graph g --model m --repeat 5"), kExitOk) << err();
   EXPECT_THAT(out(), HasSubstr("latency of 5 calls: median"));
+  ASSERT_EQ(Vicinal("classify --graph g --model m --nodes 1 --repeat 3 --json"), kExitOk) << err();
+  const auto times = nlohmann::json::parse(out());
+  EXPECT_EQ(times["round_trip_seconds"].size(), 3u);
+  EXPECT_EQ(times["execute_seconds"], nlohmann::json::array({1.0, 2.0, 3.0})) << "the server's, call by call";
 }
 
 TEST_F(RunTest, LinksAreNamedInPairs) {
