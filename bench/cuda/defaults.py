@@ -21,6 +21,7 @@ differs, or a call failed; 3: the time was up before all graphs were measured. N
 import argparse
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -96,6 +97,12 @@ def best_settings(candidates, kernels):
         if kernel not in best or rank < best[kernel][0]:
             best[kernel] = (rank, spec_of(candidate))
     return {**{kernel: kernel for kernel in kernels}, **{kernel: spec for kernel, (_, spec) in best.items()}}
+
+
+def reason_of(error):
+    """What the command line said, without the rest of its JSON."""
+    found = re.findall(r'"description": "([^"]*)"', error) or re.findall(r'"message": "([^"]*)"', error)
+    return found[0] if found else error[-200:]
 
 
 def paired_ratio(default, other):
@@ -175,7 +182,7 @@ class Upload:
                 kind, width, weights = key
                 self.server.call("graph", "tune", self.name, "--operation", "aggregate", "--kinds", kind, "--widths", str(width),
                                  "--weights", weights, "--force", spec)  # fmt: skip
-        self.state = dict(state)
+                self.state[key] = spec  # now, as a later one may be refused
 
     def settings(self, kernels):
         """{kind of work: {kernel: setting}}."""
@@ -235,20 +242,18 @@ class Graph:
         return error
 
     def add(self, order, state):
-        """Times a state for screening, and checks its answer. A kernel that does not support the work is a row with the reason."""
+        """Times a state for screening, and checks its answer. A kernel that cannot be forced is a row with the reason."""
         self.check_time()
         upload, row = self.uploads[order], {"graph": self.name, "order": order, "kernels": describe(state)}
-        try:
-            samples = upload.turn(state)
-        except RuntimeError as error:
-            if "KERNEL_REFUSED" not in str(error) and "does not support" not in str(error):
-                raise
-            row["refused"] = str(error).split("\n")[0][-200:]
-            upload.state = {**state, None: None}  # some of it may be forced
-        else:
-            self.times[order, json.dumps([[list(key), spec] for key, spec in state.items()])] = (statistics.median(samples), state)
-            row.update(screened_us=1e6 * statistics.median(samples), relative_l2=self.check(upload))
         self.rows.append(row)
+        try:
+            upload.put(state)
+        except RuntimeError as error:
+            row["refused"] = reason_of(str(error))
+            return
+        samples = upload.turn(state)
+        self.times[order, json.dumps([[list(key), spec] for key, spec in state.items()])] = (statistics.median(samples), state)
+        row.update(screened_us=1e6 * statistics.median(samples), relative_l2=self.check(upload))
 
     def screen(self):
         named = self.options.orders.split(",")

@@ -34,6 +34,11 @@ class Defaults(unittest.TestCase):
                          {"binned_rows": "binned_rows:tile=64", "dense_tiles": "dense_tiles", "row_cache": "row_cache:cf=2",
                           "source_panels": "source_panels"})  # fmt: skip
 
+    def test_a_refusal_is_told_by_its_reason(self):
+        self.assertEqual(defaults.reason_of('x: {"message": "m", "fields": [{"description": "no tile is dense"}]}'), "no tile is dense")
+        self.assertEqual(defaults.reason_of('x: r": {"message": "m"}'), "m")
+        self.assertEqual(defaults.reason_of("broken pipe"), "broken pipe")
+
     def test_ratios_are_taken_within_rounds(self):
         default, other = [[10.0, 11.0, 12.0], [22.0], [33.0]], [[10.0], [20.0], [33.0]]
         self.assertAlmostEqual(defaults.paired_ratio(default, other), 1.1)
@@ -67,6 +72,8 @@ class ServerDouble:
 
     def call(self, *arguments):
         words = list(arguments)
+        if words[-1] == "refused":
+            raise RuntimeError("refused")
         if words[:2] == ["graph", "upload"]:
             self.changes.append(words[4:])
             return {"node_count": 5}
@@ -99,6 +106,17 @@ class Uploads(unittest.TestCase):
             server.changes.clear()
             upload.put({wide: "row_cache"})
             self.assertEqual(server.changes, [("--import", "", ""), ("--force", "64", "row_cache")])
+            server.changes.clear()
+            upload.put({})
+            self.assertEqual(server.changes, [("--import", "", "")])
+
+    def test_what_was_forced_before_a_refusal_is_taken_back(self):
+        wide, narrow = ("sum", 64, "none"), ("sum", 41, "none")
+        with tempfile.TemporaryDirectory() as folder:
+            server = ServerDouble(folder)
+            upload = defaults.Upload(server, "g", "none", "file")
+            with self.assertRaises(RuntimeError):
+                upload.put({wide: "row_cache", narrow: "refused"})
             server.changes.clear()
             upload.put({})
             self.assertEqual(server.changes, [("--import", "", "")])
