@@ -126,6 +126,7 @@ std::vector<int32_t> ByDistance(const std::vector<std::array<int64_t, 3>>& place
   }
   std::sort(far.begin(), far.end());
   std::vector<int32_t> elements;
+  elements.reserve(far.size());
   for (const auto& [square, element] : far) elements.push_back(element);
   return elements;
 }

@@ -13,9 +13,9 @@
 # --quick: two small graphs and few widths. --graphs: names of graphs that vicinal_bench_graphs supports.
 # --bundle: a folder made by deploy/bundle.sh; not needed if this script is in one. --data: tests/data.
 # Environment: VICINAL_KERNEL_FLAGS (for vicinal_bench_cuda, in place of the default flags), VICINAL_MODEL_FLAGS,
-# VICINAL_DEFAULTS_FLAGS, VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES to select GPUs, VICINAL_JOBS: the file jobs_left of an
-# earlier run, which the stages conformance and sanitizer continue. The output ends with a table of the stages. Exit
-# status 1: a stage failed.
+# VICINAL_DEFAULTS_FLAGS, VICINAL_LIMIT_<STAGE> in seconds, PYTHON, CUDA_VISIBLE_DEVICES to select GPUs, VICINAL_JOBS:
+# the file jobs_left of an earlier run, which the stages conformance and sanitizer continue. The output ends with a
+# table of the stages. Exit status 1: a stage failed.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
