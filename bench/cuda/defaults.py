@@ -36,7 +36,7 @@ from bench.cuda import orders
 from bench.cuda.server_check import TOLERANCE, Server, relative_l2
 
 DEFAULT = "default"  # `reorder` unset
-WAITING = ("QUEUED", "RUNNING", "SEEDED")
+SETTLED = ("TUNED", "FAILED")
 WARM_UPS = 4  # a plan is made by the first call, recorded in the next ones
 CHECKED_NODES = 1000
 TURN_SECONDS, FEWEST, MOST = 0.04, 6, 60
@@ -155,17 +155,21 @@ class Upload:
         return [record for record in shown.get("records", []) if record["key"]["operation"] == "aggregate"]
 
     def wait_until_tuned(self, seconds):
-        """Returns the states of its kinds of work: TUNED, unless the time is up or measuring failed."""
+        """Returns the states of its kinds of work: TUNED, unless the time is up or measuring failed. Asks without running the model, as
+        requests go before tuning."""
         deadline, before = time.monotonic() + seconds, None
         while True:
-            self.times(1)  # with a new choice, a plan may have work of another kind
             records = self.records()
             states = [record["state"].removeprefix("STATE_") for record in records]
             kinds = [key_of(record) for record in records]
-            if (states and kinds == before and not any(state in WAITING for state in states)) or time.monotonic() > deadline:
+            settled = bool(states) and all(state in SETTLED for state in states)
+            if (settled and kinds == before) or time.monotonic() > deadline:
                 break
-            before = kinds
-            time.sleep(0.2)
+            if settled or before is None:  # with a new choice, a plan may have work of another kind
+                self.times(1)
+                before = kinds
+            else:
+                time.sleep(0.2)
         with open(self.tuned, "w", encoding="utf-8") as file:
             json.dump(self.server.call("graph", "tune", self.name, "--export", "-"), file)
         self.kinds = {key_of(record): record for record in records}
