@@ -48,8 +48,8 @@ class StatsSink {
   // Copying such a graph to the device again ended after `seconds`. `outcome`: loaded, failed.
   virtual void GraphReturned(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
 
-  // A backend made a kernel for one program of messages, or could not, after `seconds`. `outcome`: compiled; kept (it
-  // was compiled before, by a process with the same directory); failed (the program is interpreted).
+  // A backend made a kernel for one program of messages, or could not, after `seconds`. `outcome`: compiled; kept (by
+  // a process with the same directory); failed (the program is interpreted); unloaded (of one that was made before).
   virtual void KernelCompiled(std::string_view outcome, double seconds) { (void)outcome, (void)seconds; }
 
   // The state directory could not be written or read. `kind`: disk_full, too_many_files, access_denied, gone, io_error,

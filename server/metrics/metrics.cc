@@ -55,7 +55,7 @@ constexpr std::string_view kPassOutcomes[] = {"kept",    "ahead",  "unchanged", 
 constexpr std::string_view kDropReasons[] = {"queue_full", "client_full", "overloaded", "deadline_too_short",
                                              "expired",    "cancelled",   "draining",   "other"};
 constexpr std::string_view kTuningOutcomes[] = {"changed", "kept", "failed", "forced", "other"};
-constexpr std::string_view kCompilationOutcomes[] = {"compiled", "kept", "failed", "other"};
+constexpr std::string_view kCompilationOutcomes[] = {"compiled", "kept", "failed", "unloaded", "other"};
 constexpr std::string_view kStateFailures[] = {"disk_full",   "too_many_files", "access_denied", "gone",   "io_error",
                                                "sync_failed", "damaged",        "missing",       "format", "other"};
 constexpr std::string_view kStages[] = {"assemble", "validate", "csr", "renumber", "profile", "publish", "other"};
@@ -380,7 +380,7 @@ CompiledKernelCounts Metrics::CompiledKernels() const {
   const auto of = [this](std::string_view outcome) {
     return static_cast<int64_t>(impl_->kernel_compilations[IndexOf(kCompilationOutcomes, outcome)]->Value());
   };
-  return {of("compiled"), of("kept"), of("failed"), impl_->kernel_compilation_seconds->Value()};
+  return {of("compiled"), of("kept"), of("failed"), of("unloaded"), impl_->kernel_compilation_seconds->Value()};
 }
 
 void Metrics::StateFailure(std::string_view kind) { impl_->state_failures[IndexOf(kStateFailures, kind)]->Increment(); }

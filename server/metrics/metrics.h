@@ -51,7 +51,7 @@ class Nvml;  // nvml.h
 
 // Kernels that a backend made for expressions, since the start (StatsSink::KernelCompiled).
 struct CompiledKernelCounts {
-  int64_t compiled = 0, kept = 0, failed = 0;
+  int64_t compiled = 0, kept = 0, failed = 0, unloaded = 0;
   double seconds = 0.0;  // of all of them
 };
 

@@ -48,7 +48,8 @@ std::string ServerSection(const StatusSource& source, const StateSnapshot& state
   if (kernels.compiled + kernels.kept + kernels.failed > 0) {
     table.Add({"kernels of expressions",
                absl::StrCat(CountText(kernels.compiled), " compiled, ", CountText(kernels.kept), " kept from before, ",
-                            CountText(kernels.failed), " failed, in ", SecondsText(kernels.seconds))});
+                            CountText(kernels.failed), " failed, in ", SecondsText(kernels.seconds), "; ",
+                            CountText(kernels.compiled + kernels.kept - kernels.unloaded), " loaded now")});
   }
   return absl::StrCat("<h2>Server</h2>\n", table.Text(""));
 }

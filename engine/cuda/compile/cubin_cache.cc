@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -62,7 +66,10 @@ std::optional<std::string> CubinCache::Load(const std::string& key) const {
   const size_t header = kMagicBytes + 33;
   if (all.size() > header && all.substr(0, kMagicBytes) == kMagic) {
     std::string cubin(all.substr(header));
-    if (all.substr(kMagicBytes, 32) == ChecksumOf(key, cubin)) return cubin;
+    if (all.substr(kMagicBytes, 32) == ChecksumOf(key, cubin)) {
+      utimensat(AT_FDCWD, PathOf(key).c_str(), nullptr, 0);  // its last use
+      return cubin;
+    }
   }
   std::remove(PathOf(key).c_str());
   return std::nullopt;
@@ -74,10 +81,38 @@ bool CubinCache::Store(const std::string& key, const std::string& cubin) const {
   const std::string path = PathOf(key), whole = absl::StrCat(path, ".", getpid());
   if (WriteAndSync(whole, absl::StrCat(kMagic, ChecksumOf(key, cubin), "\n", cubin)) &&
       std::rename(whole.c_str(), path.c_str()) == 0) {
+    Sweep();
     return true;
   }
   std::remove(whole.c_str());
   return false;
+}
+
+// Files that a process left half-written have no use either, and go like the others.
+void CubinCache::Sweep() const {
+  namespace fs = std::filesystem;
+  struct File {
+    fs::file_time_type used;
+    int64_t bytes;
+    fs::path path;
+  };
+  std::vector<File> files;
+  int64_t total = 0;
+  std::error_code error;
+  for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().find(".cubin") == std::string::npos) continue;
+    std::error_code gone;  // by another process
+    const auto bytes = static_cast<int64_t>(at->file_size(gone));
+    const fs::file_time_type used = at->last_write_time(gone);
+    if (gone) continue;
+    files.push_back({used, bytes, at->path()});
+    total += bytes;
+  }
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.used < b.used; });
+  for (size_t i = 0; i < files.size() && total > most_bytes_; ++i) {
+    fs::remove(files[i].path, error);
+    total -= files[i].bytes;
+  }
 }
 
 }  // namespace vicinal::cuda

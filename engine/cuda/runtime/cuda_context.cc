@@ -123,6 +123,7 @@ StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Sta
   VICINAL_RETURN_IF_ERROR(Prepare());
   VICINAL_RETURN_IF_ERROR(device_.BeginRecording(this));
   const uint64_t epoch = CompiledKernelsEpoch();
+  RecordedCode::Collector code;
   target_.overlap = target_.limits.overlapping_launches();
   OpenRecording open(target_.stream, [this] { target_.overlap = false, device_.EndRecording(this); });
   const Status launched = launch();
@@ -132,7 +133,7 @@ StatusOr<std::unique_ptr<Recording>> CudaContext::Record(const std::function<Sta
   cudaGraphExec_t exec = nullptr;
   const Status made = CudaStatus(cudaGraphInstantiate(&exec, open.graph(), 0), "making a graph of what was recorded");
   if (!made.ok()) return CannotRecord(made);
-  auto recording = std::make_unique<CudaRecording>(exec, number_, device_.ordinal(), epoch);
+  auto recording = std::make_unique<CudaRecording>(exec, number_, device_.ordinal(), epoch, code.Take());
   // Uploads the graph now, so that its first launch need not.
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaGraphUpload(exec, target_.stream), "sending a graph to the device"));
   return std::unique_ptr<Recording>(std::move(recording));

@@ -152,6 +152,17 @@ Status CudaDevice::AwaitContexts() {
   return OkStatus();
 }
 
+std::function<bool()> CudaDevice::MarkLaunched() {
+  const auto lost = [] { return false; };
+  MutexLock lock(&mutex_);
+  cudaEvent_t event = nullptr;
+  if (!MakeCurrent().ok() || !AwaitContexts().ok()) return lost;
+  if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) return lost;
+  const std::shared_ptr<CUevent_st> owned(event, [](cudaEvent_t made) { cudaEventDestroy(made); });
+  if (cudaEventRecord(event, stream_) != cudaSuccess) return lost;
+  return [owned] { return cudaEventSynchronize(owned.get()) == cudaSuccess; };
+}
+
 Status CudaDevice::BeginRecording(CudaContext* context) {
   MutexLock lock(&mutex_);
   VICINAL_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(context->done_, context->target_.stream), "recording an event"));

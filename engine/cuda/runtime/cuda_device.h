@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -97,6 +98,9 @@ class CudaDevice final : public Device {
 
   // Makes the device current on this thread.
   Status MakeCurrent() const;
+  // Returns a function that waits until the work launched by all contexts so far has ended; false: the device is lost.
+  // It may be called on any thread, also when this device is gone.
+  std::function<bool()> MarkLaunched() VICINAL_EXCLUDES(mutex_);
   int ordinal() const { return ordinal_; }
   const GpuLimits& limits() const { return limits_; }
 

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "engine/cuda/compile/compiled_kernels.h"
 #include "engine/cuda/runtime/cuda_device.h"
 
 namespace vicinal::cuda {
@@ -17,9 +19,9 @@ class CudaRecording final : public Recording {
  public:
   // Takes ownership of `exec`. `context` is the number of the context that recorded it, whose tickets and stream it
   // uses.
-  // `epoch`: CompiledKernelsEpoch() when recording began.
-  CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal, uint64_t epoch)
-      : exec_(exec), context_(context), ordinal_(ordinal), epoch_(epoch) {}
+  // `epoch`: CompiledKernelsEpoch() when recording began. `code`: what stays loaded as long as the recording.
+  CudaRecording(cudaGraphExec_t exec, uint64_t context, int ordinal, uint64_t epoch, RecordedCode code)
+      : code_(std::move(code)), exec_(exec), context_(context), ordinal_(ordinal), epoch_(epoch) {}
   ~CudaRecording() override;
 
   cudaGraphExec_t exec() const { return exec_; }
@@ -27,6 +29,7 @@ class CudaRecording final : public Recording {
   uint64_t epoch() const { return epoch_; }
 
  private:
+  const RecordedCode code_;
   const cudaGraphExec_t exec_;
   const uint64_t context_;
   const int ordinal_;

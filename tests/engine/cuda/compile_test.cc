@@ -193,6 +193,26 @@ TEST_F(CompileTest, KernelsAreKept) {
   EXPECT_FALSE(CubinCache("/proc/nowhere").Store("0123", "x"));
 }
 
+TEST_F(CompileTest, KernelsThatWereUsedLongestAgoAreRemoved) {
+  const std::string code(10'000, 'c');
+  const CubinCache cache(folder_, 35'000);  // three of them
+  const auto age = [&](const std::string& key, int hours) {
+    const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours);
+    std::filesystem::last_write_time(folder_ + "/" + key, then);
+  };
+  for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(cache.Store(key, code));
+  age("a.cubin", 3), age("b.cubin", 2), age("c.cubin", 1);
+  std::ofstream(folder_ + "/d.cubin.123") << code;  // of a process that was killed
+  age("d.cubin.123", 4);
+  std::ofstream(folder_ + "/notes.txt") << code;  // not a kernel
+  EXPECT_EQ(cache.Load("a"), code);               // its last use is now
+  ASSERT_TRUE(cache.Store("e", code));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/d.cubin.123"));
+  EXPECT_FALSE(cache.Load("b").has_value());
+  for (const char* key : {"a", "c", "e"}) EXPECT_TRUE(cache.Load(key).has_value()) << key;
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/notes.txt"));
+}
+
 TEST_F(CompileTest, DamagedKernelsAreRemoved) {
   const CubinCache cache(folder_);
   const std::string path = folder_ + "/0123.cubin";

@@ -125,6 +125,7 @@ TEST(MetricsTest, TheRest) {
   metrics.KernelCompiled("compiled", 1.5);
   metrics.KernelCompiled("kept", 0.25);
   metrics.KernelCompiled("failed", 0.5);
+  metrics.KernelCompiled("unloaded", 0.0);
   metrics.KernelCompiled("something new", 0.0);
   metrics.StateFailure("disk_full");
   metrics.StateFailure("disk_full");
@@ -183,6 +184,7 @@ TEST(MetricsTest, TheRest) {
         "vicinal_kernel_compilations_total{outcome=\"compiled\"} 2",
         "vicinal_kernel_compilations_total{outcome=\"kept\"} 1",
         "vicinal_kernel_compilations_total{outcome=\"failed\"} 1",
+        "vicinal_kernel_compilations_total{outcome=\"unloaded\"} 1",
         "vicinal_kernel_compilations_total{outcome=\"other\"} 1",
         "vicinal_kernel_compilation_seconds_total 4.75",
         "vicinal_state_failures_total{kind=\"disk_full\"} 2",

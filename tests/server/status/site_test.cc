@@ -173,8 +173,8 @@ TEST_F(StatusSiteTest, NothingFromOutsideBecomesMarkup) {
 TEST_F(StatusSiteTest, KernelsOfExpressionsAreShownWhereThereAreSome) {
   auth_.Replace({});
   EXPECT_THAT(Ask("GET", "/").body, Not(HasSubstr("kernels of expressions")));
-  compiled_kernels_ = {1234, 2, 1, 2.5};
-  EXPECT_THAT(Ask("GET", "/").body, HasSubstr("1,234 compiled, 2 kept from before, 1 failed, in 2.5 s"));
+  compiled_kernels_ = {1234, 2, 1, 1200, 2.5};
+  EXPECT_THAT(Ask("GET", "/").body, HasSubstr("1,234 compiled, 2 kept from before, 1 failed, in 2.5 s; 36 loaded now"));
 }
 
 TEST_F(StatusSiteTest, AGraphsPageHasItsPicturesAndKernels) {

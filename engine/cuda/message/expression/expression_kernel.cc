@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/cuda/compile/compiled_kernels.h"
+#include "engine/cuda/compile/make_kernels.h"
 #include "engine/cuda/message/expression/encode_program.h"
 #include "engine/cuda/message/expression/expression.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
@@ -25,8 +25,7 @@ static_assert(kExpressionMatrices == kMaxExpressionInputs);
 // The instructions and results of a program, one after the other.
 class TileForm final : public ExpressionForm {
  public:
-  TileForm(const TileProgram& program, std::shared_ptr<CompiledKernel> kernel)
-      : shape_(program.shape), kernel_(std::move(kernel)) {
+  TileForm(const TileProgram& program, CompiledKernelUse kernel) : shape_(program.shape), kernel_(std::move(kernel)) {
     static_assert(sizeof(TileInstruction) % sizeof(float) == 0 && sizeof(TileInstruction) % alignof(TileResult) == 0);
     static_assert(sizeof(TileResult) % sizeof(float) == 0);
     const size_t instructions = program.instructions.size() * sizeof(TileInstruction);
@@ -42,10 +41,11 @@ class TileForm final : public ExpressionForm {
   const TileShape& shape() const { return shape_; }
   // Null: the program is interpreted.
   const void* function() const { return kernel_ != nullptr ? kernel_->function() : nullptr; }
+  const CompiledKernelUse& kernel() const { return kernel_; }
 
  private:
   const TileShape shape_;
-  const std::shared_ptr<CompiledKernel> kernel_;
+  const CompiledKernelUse kernel_;
 };
 
 // Values of the parameter `compile`.
@@ -53,9 +53,9 @@ enum Compilation : int32_t { kNeverCompile = -1, kCompileMeanwhile = 0, kCompile
 
 class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public ExpressionFormMaker {
  public:
-  // `ordinal`: of the device; negative without one.
-  EdgePrograms(const GpuLimits& limits, int ordinal)
-      : CudaWeightedKernel("edge_programs"), limits_(limits), ordinal_(ordinal) {}
+  // `device`: null where its kernels are only described.
+  EdgePrograms(const GpuLimits& limits, CudaDevice* device)
+      : CudaWeightedKernel("edge_programs"), limits_(limits), device_(device) {}
 
   DeclaredOrder declared_order() const override { return {"expression_rows", 1, true}; }
   Refusal WhyUnsupported(const ExpressionProblem& problem) const override {
@@ -80,10 +80,10 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const auto is_null = [](const void* parameter) { return parameter == nullptr; };
     const bool counted = !parameters.empty() && std::all_of(parameters.begin(), parameters.end(), is_null);
     const int32_t compile = args.config.values[2];
-    if (counted || ordinal_ < 0 || compile < kCompileMeanwhile)
+    if (counted || device_ == nullptr || compile < kCompileMeanwhile)
       return std::make_shared<const TileForm>(program, nullptr);
     const ExpressionPlan plan = PlanOf(program.shape, args.problem, args.config);
-    auto kernel = FindCompiledKernel(program, plan.tile, plan.shared_bytes, ordinal_);
+    auto kernel = FindCompiledKernel(program, plan.tile, plan.shared_bytes, device_);
     if (compile == kCompileFirst) kernel->Await();
     return std::make_shared<const TileForm>(program, std::move(kernel));
   }
@@ -99,8 +99,9 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const cudaError_t error = PlaceExpression(plan, target, scratch, &params);
     if (error != cudaSuccess) return error;
     const void* const function = form.function();
-    return function != nullptr ? LaunchCompiled(function, params, plan, target)
-                               : LaunchInterpreter(params, plan, target);
+    if (function == nullptr) return LaunchInterpreter(params, plan, target);
+    RecordedCode::Launched(form.kernel());
+    return LaunchCompiled(function, params, plan, target);
   }
 
  private:
@@ -126,14 +127,14 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   }
 
   const GpuLimits limits_;
-  const int ordinal_;
+  CudaDevice* const device_;
 };
 
 }  // namespace
 
 void AddEdgePrograms(KernelRegistry& registry, CudaDevice* device) {
   const GpuLimits limits = device != nullptr ? device->limits() : GpuLimits();
-  registry.expression.Add(std::make_unique<EdgePrograms>(limits, device != nullptr ? device->ordinal() : -1));
+  registry.expression.Add(std::make_unique<EdgePrograms>(limits, device));
 }
 
 }  // namespace vicinal::cuda

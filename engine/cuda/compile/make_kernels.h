@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiled kernels of this process, and the thread that makes them: from the directory of compiled kernels, or by a
+// child process.
+#ifndef VICINAL_ENGINE_CUDA_COMPILE_MAKE_KERNELS_H_
+#define VICINAL_ENGINE_CUDA_COMPILE_MAKE_KERNELS_H_
+
+#include <cstdint>
+
+#include "engine/cuda/compile/compiled_kernels.h"
+#include "engine/cuda/message/expression/encode_program.h"
+
+namespace vicinal::cuda {
+
+// The kernel of `program` for tiles of `tile` edges and `shared_bytes` of shared memory, on that device. The same one
+// for equal programs; its compilation begins with the first call.
+CompiledKernelUse FindCompiledKernel(const TileProgram& program, int tile, int64_t shared_bytes, CudaDevice* device);
+
+}  // namespace vicinal::cuda
+
+#endif  // VICINAL_ENGINE_CUDA_COMPILE_MAKE_KERNELS_H_
