@@ -120,6 +120,8 @@ v1::TuningKey ToProto(const TuningKey& key) {
   out.set_concat(key.concat);
   out.set_weights(std::string(ToString(key.weights)));
   out.set_precision(PrecisionOf(key.storage));
+  out.set_outputs(key.outputs);
+  out.set_epilogue(key.epilogue);
   return out;
 }
 
@@ -137,6 +139,7 @@ StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
   out.kinds.assign(request.kinds().begin(), request.kinds().end());
   out.widths.assign(request.widths().begin(), request.widths().end());
   out.heads.assign(request.heads().begin(), request.heads().end());
+  out.outputs.assign(request.outputs().begin(), request.outputs().end());
   out.weights.assign(request.weights().begin(), request.weights().end());
   if (request.has_budget()) {
     VICINAL_ASSIGN_OR_RETURN(out.budget, BudgetOf(request.budget()));

@@ -411,8 +411,9 @@ def tiers(checks, folder, options, data):
         same, said = short("short", answers, limit)
         checks.add(f"graphs leave {device} and return with the same bits",
                    same and said["left_device"] > 0 and said["returned"] > 0 and said["allocated"] <= 1.25 * limit and said["evicted"] == 0, **said)
-        # Room for more graphs on the host than on the device, but not for all.
-        same, said = short("shorter", answers, limit, f"--memory_budget_bytes={stored * 3 // 4}", f"--state_dir={os.path.join(folder, 'state')}")
+        # Room for more graphs on the host than on the device, but not for all; plans count, too.
+        limit = allocated // 6
+        same, said = short("shorter", answers, limit, f"--memory_budget_bytes={stored * 9 // 10}", f"--state_dir={os.path.join(folder, 'state')}")
         checks.add(f"graphs leave {device}, then the host, and return with the same bits",
                    same and said["left_device"] > 0 and said["evicted"] > 0 and said["loaded"] > 0 and said["allocated"] <= 1.25 * limit, **said)
 
@@ -486,6 +487,94 @@ def come_and_go(checks, folder, options, data, programs=60, rounds=4):
     checks.add(f"clean stop on {device} after them", status == 0, status=status)
 
 
+PRODUCT_ROWS, PRODUCT_WIDTHS = 200_000, (128, 256, 128)
+
+
+def write_products(folder):
+    """A sparse graph with many nodes, and a model whose time is products: Linear, ReLU, GCNConv. Returns both files and the weights'."""
+    numbers = np.random.default_rng(5)
+    inputs, hidden, outputs = PRODUCT_WIDTHS
+    tensors = {"lin.weight": (hidden, inputs), "lin.bias": (hidden,), "conv.lin.weight": (outputs, hidden), "conv.bias": (outputs,)}
+    tensors = {name: (numbers.standard_normal(shape) / np.sqrt(shape[-1])).astype("<f4") for name, shape in tensors.items()}
+    files = [os.path.join(folder, "products" + end) for end in (".npz", ".json", ".safetensors")]
+    write_tensors(files[2], tensors)
+    with open(files[1], "w", encoding="utf-8") as file:
+        json.dump({"format": "vicinal.model/1", "in_channels": inputs, "layers": [
+            {"name": "lin", "type": "Linear", "args": {"in_channels": inputs, "out_channels": hidden}},
+            {"name": "act", "type": "ReLU"},
+            {"name": "conv", "type": "GCNConv", "args": {"in_channels": hidden, "out_channels": outputs}}]}, file)  # fmt: skip
+    np.savez(files[0], edge_index=numbers.integers(0, PRODUCT_ROWS, (2, 2 * PRODUCT_ROWS)),
+             x=numbers.standard_normal((PRODUCT_ROWS, inputs)).astype(np.float32))  # fmt: skip
+    return files
+
+
+def product_state(server, asked):
+    """What serves: the kernels of the products by Explain, and answers: of all nodes, of a few from their receptive field and by the full
+    graph, and the median time of a full pass for a few nodes."""
+    said = server.call("graph", "explain", "products", "--model", "products")
+    steps = [s for s in said.get("plan", said)["steps"] if s.get("operation") == "dense_update"]
+    whole, answer = server.matrix("whole", "classify", *asked, "--logits", *takes_rows(server)[:2])
+    few = ["classify", *asked, "--logits", "--nodes", "5,0,199999,77,5", *takes_rows(server)[:2], "--receptive_field"]
+    field, by_field = server.matrix("field", *few, "always")
+    full, _ = server.matrix("full", *few, "never")
+    passes = sorted(server.call(*few, "never", "--repeat", "40")["round_trip_seconds"])
+    rows = whole[[5, 0, 199999, 77, 5]]
+    revisions = [a["served_by"]["numerics_revision"] for a in (answer, by_field)]
+    return {"kernels": [s["kernel"] for s in steps], "whole": whole, "revision": revisions[0], "us": round(1e6 * passes[len(passes) // 2]),
+            "same": revisions[0] == revisions[1] and rows.tobytes() == field.tobytes() == full.tobytes(),
+            "records": [s["tuning"] for s in steps if "tuning" in s]}  # fmt: skip
+
+
+def tuned_products(checks, folder, device, bin_folder):
+    """Products are tuned: what was measured, cuBLAS forced on the graph, and back. Answers as the CPU's, and of a few nodes with the bits of
+    the full pass."""
+    fixed = ("--tuning_budget=0s", "--keep_answers=never")
+    asked = ["--graph", "products", "--model", "products"]
+    tune = ["graph", "tune", "products", "--operation", "dense_update"]
+
+    def body():
+        graph, model, weights = write_products(folder)
+        servers = []
+        try:
+            for number, where in enumerate((device, "cpu")):
+                servers.append(Server(os.path.join(folder, f"products{number}"), bin_folder, where, *fixed))
+                servers[-1].call("graph", "upload", graph, "--name", "products", "--reorder", "none")
+                servers[-1].call("model", "upload", model, "--weights", weights, "--name", "products")
+            gpu, cpu = servers
+            want, _ = cpu.matrix("whole", "classify", *asked, "--logits")
+
+            def check(name, state, ok=True, **more):
+                error = relative_l2(state["whole"], want)
+                checks.add(f"products on {device}, {name}", ok and state["same"] and error <= TOLERANCE, kernels=state["kernels"],
+                           few_rows_have_the_bits_of_all=state["same"], relative_l2=f"{error:.2g}", full_pass_us=state["us"], **more)  # fmt: skip
+
+            untuned = product_state(gpu, asked)
+            check("untuned", untuned, "cublas" not in untuned["kernels"] and len(untuned["records"]) == 2)
+            began = time.monotonic()
+            records = gpu.call(*tune)["records"]
+            seconds = time.monotonic() - began
+            tried = [{c["kernel"]: round(c.get("measured_seconds", 0) * 1e6, 1) for c in r.get("candidates", [])} for r in records]
+            refused = [{c["kernel"]: c["reason"] for c in r.get("refusals", [])} for r in records]
+            chosen = [c["kernel"] for r in records for c in r.get("candidates", []) if c["outcome"] == "OUTCOME_CHOSEN"]
+            tuned = product_state(gpu, asked)
+            moved = "cublas" in chosen
+            check("tuned", tuned, sorted(tuned["kernels"]) == sorted(chosen) and moved == (tuned["revision"] != untuned["revision"]),
+                  tuning_seconds=round(seconds, 2), tried_us=tried, gains=[round(r.get("gain", 0), 3) for r in records],
+                  refused=refused, notes=[r.get("note", "") for r in records])  # fmt: skip
+            if any("cublas" in one for one in tried):
+                gpu.call(*tune, "--force", "cublas")
+                forced = product_state(gpu, asked)
+                check("cublas forced on the graph", forced, forced["kernels"] == ["cublas", "cublas"] and forced["revision"] != untuned["revision"])
+            gpu.call(*tune, "--reset")
+            again = product_state(gpu, asked)
+            check("reset", again, again["revision"] == untuned["revision"] and again["whole"].tobytes() == untuned["whole"].tobytes())
+        finally:
+            for server in servers:
+                server.stop()
+
+    checks.attempt("tuned products", body)
+
+
 def all_models(checks, servers, data):
     """Every model in the data on its graph, in two node orders."""
     for path in sorted(glob.glob(os.path.join(data, "graphs", "*.npz"))):
@@ -515,17 +604,31 @@ def all_models(checks, servers, data):
                 compare(checks, servers, f"{served} on {name}", ["classify", "--graph", name, "--model", served, "--logits"])
 
 
-def everything(checks, servers, folder, options, data):
-    checks.attempt("quick start", lambda: quick_start(checks, servers, data))
-    checks.attempt("small graphs", lambda: small_graphs(checks, servers, data))
-    checks.attempt("message functions", lambda: message_functions(checks, servers, data))
-    checks.attempt("edge feature sets", lambda: edge_feature_sets(checks, servers, data))
-    explain(checks, servers)
-    latency(checks, servers)
-    if not options.devices.startswith("cpu"):
-        tiers(checks, folder, options, data)
-    if not options.quick:
-        all_models(checks, servers, data)
+def everything(checks, folder, options, data):
+    servers, device = [], options.devices.split(",")[0]
+    try:
+        for number, name in enumerate(options.devices.split(",")):
+            servers.append(Server(os.path.join(folder, str(number)), options.bin, name))
+        checks.attempt("quick start", lambda: quick_start(checks, servers, data))
+        checks.attempt("small graphs", lambda: small_graphs(checks, servers, data))
+        checks.attempt("message functions", lambda: message_functions(checks, servers, data))
+        checks.attempt("edge feature sets", lambda: edge_feature_sets(checks, servers, data))
+        explain(checks, servers)
+        latency(checks, servers)
+        if device != "cpu":
+            tiers(checks, folder, options, data)
+            tuned_products(checks, folder, device, options.bin)
+            come_and_go(checks, folder, options, data)
+        if not options.quick:
+            all_models(checks, servers, data)
+    finally:
+        for server in servers:
+            status = server.stop()
+            checks.add(f"clean stop on {server.device}", status == 0, status=status)
+            if status != 0:
+                print(server.log()[-3000:])
+
+
 
 
 def main():
@@ -534,24 +637,19 @@ def main():
     parser.add_argument("--data", required=True, help="folder with graphs/, models/ and layers/")
     parser.add_argument("--devices", default="cuda:0,cpu", help="the first is compared with the others")
     parser.add_argument("--quick", action="store_true", help="Cora and small graphs only")
-    parser.add_argument("--expressions_only", action="store_true", help="only models with ever new expressions")
+    parser.add_argument("--only", choices=("tiers", "products", "expressions"), help="one part that has servers of its own, on the first device")
     parser.add_argument("--json")
     options = parser.parse_args()
-    checks, servers = Checks(), []
-    data = os.path.abspath(options.data)
+    checks, data, device = Checks(), os.path.abspath(options.data), options.devices.split(",")[0]
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            for number, device in enumerate(() if options.expressions_only else options.devices.split(",")):
-                servers.append(Server(os.path.join(folder, str(number)), options.bin, device))
-            if servers:
-                everything(checks, servers, folder, options, data)
+        if options.only == "tiers":
+            tiers(checks, folder, options, data)
+        elif options.only == "products":
+            tuned_products(checks, folder, device, options.bin)
+        elif options.only == "expressions":
             come_and_go(checks, folder, options, data)
-        finally:
-            for server in servers:
-                status = server.stop()
-                checks.add(f"clean stop on {server.device}", status == 0, status=status)
-                if status != 0:
-                    print(server.log()[-3000:])
+        else:
+            everything(checks, folder, options, data)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(checks.results, file, indent=1)

@@ -61,6 +61,8 @@ std::string Describe(const TuningKey& key) {
   std::string text = absl::StrCat(key.operation, " ", key.kind, ", width ", key.width);
   if (key.operation == "attention") {
     absl::StrAppend(&text, " x ", key.heads, key.heads == 1 ? " head" : " heads", key.concat ? "" : ", averaged");
+  } else if (key.operation == "dense_update") {
+    absl::StrAppend(&text, ", outputs ", key.outputs, key.epilogue ? ", with epilogue" : "");
   } else {
     absl::StrAppend(&text, ", weights ", std::string(ToString(key.weights)));
   }

@@ -27,15 +27,19 @@ enum class EdgeWeights {
 };
 
 // The key of an entry of a graph's tuning table. Adjacencies that differ only in self-loops share an entry: N edges
-// more or less do not change the winner.
+// more or less do not change the winner. A product has one row per node, so the graph determines its rows.
 struct TuningKey {
-  std::string operation;  // "aggregate", "attention"
-  std::string kind;       // the reduction ("sum", "mean", "max", "min") or the attention kind ("gat", "gatv2", "dot")
-  int64_t width = 0;      // aggregated columns; attention: per head
-  int64_t heads = 1;      // attention; otherwise 1
-  bool concat = true;     // attention: heads are concatenated, or averaged
+  std::string operation;  // "aggregate", "attention", "dense_update"
+  // The reduction ("sum", "mean", "max", "min"), the attention kind ("gat", "gatv2", "dot"), or the precision of a
+  // product's factors ("float32", "tf32", "bfloat16", "float16").
+  std::string kind;
+  int64_t width = 0;   // aggregated columns; attention: per head; products: inputs
+  int64_t heads = 1;   // attention; otherwise 1
+  bool concat = true;  // attention: heads are concatenated, or averaged
   EdgeWeights weights = EdgeWeights::kNone;
   Storage storage = Storage::kFloat32;  // of the gathered rows
+  int64_t outputs = 0;                  // products; otherwise 0
+  bool epilogue = false;                // products: a bias, residual, activation or scale is applied to the result
 
   friend bool operator==(const TuningKey&, const TuningKey&) = default;
 };
@@ -123,8 +127,8 @@ std::string_view ToString(CandidateOutcome outcome);  // "waiting", "pruned", "e
 std::string_view ToString(TuningStrategy strategy);   // "measured", "estimated"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed",
                                                       // "seeded"
-// "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads"; for messages and logs, with the
-// terms of the command line.
+// "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads", "dense_update float32, width 128,
+// outputs 64, with epilogue"; for messages and logs, with the terms of the command line.
 std::string Describe(const TuningKey& key);
 
 }  // namespace vicinal

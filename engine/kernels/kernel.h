@@ -68,6 +68,9 @@ class Kernel {
   // Why it supports no problem at all on this machine: the device lacks an instruction, a library is missing. Empty: it
   // supports some. WhyUnsupported then gives this reason for every problem.
   virtual Refusal WhyUnfit() const { return {}; }
+  // Why tuning need not try it on `problem`: it is known to be slower, or supports no such problem. Asked before
+  // WhyUnsupported, and cheap where that is not: it uses no device and loads no library.
+  virtual Refusal WhyNotTried(const Problem& problem) const { return WhyUnsupported(problem); }
   // Names of the values of a KernelConfig, in their order: "prefetch_edges", "feature_tile".
   virtual std::vector<std::string_view> ParameterNames() const { return {}; }
   // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: WhyUnsupported(problem) is

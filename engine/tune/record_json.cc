@@ -87,6 +87,10 @@ void ParseKey(RecordMembers& members, TuningKey* key) {
   members.Bool("concat", &key->concat);
   members.OneOf("weights", kWeights, &key->weights);
   members.OneOf("precision", kStorages, &key->storage);
+  if (IsProduct(*key)) {
+    members.Integer("outputs", 1, kMaxTuningColumns, &key->outputs);
+    members.Bool("epilogue", &key->epilogue);
+  }
   if (!members.ok()) return;
   const auto known = std::find(std::begin(kTunedOperations), std::end(kTunedOperations), key->operation);
   if (known == std::end(kTunedOperations)) return members.Fail("operation", "is not a tuned operation");
@@ -96,7 +100,8 @@ void ParseKey(RecordMembers& members, TuningKey* key) {
   if (key->width > kMaxTuningColumns / key->heads) members.Fail("heads", "times width is too large");
   const bool plain = key->heads == 1 && key->concat;
   const bool unweighted = key->weights == EdgeWeights::kNone && key->storage == Storage::kFloat32;
-  if (key->operation == "attention" ? !unweighted : !plain) {
+  const bool may_weigh = key->operation == "aggregate", may_have_heads = key->operation == "attention";
+  if ((!unweighted && !may_weigh) || (!plain && !may_have_heads)) {
     members.Fail("operation",
                  "has members that it cannot have: heads and concat are of attention, weights and "
                  "precision of aggregate");
@@ -191,6 +196,10 @@ Json ToJson(const KeptRecord& kept) {
                {"note", Cut(record.note)},
                {"candidates", std::move(candidates)},
                {"refused", std::move(refused)}};
+  if (IsProduct(key)) {
+    json["outputs"] = key.outputs;
+    json["epilogue"] = key.epilogue;
+  }
   if (record.strategy == TuningStrategy::kEstimated) json["estimate"] = EstimateOf(record);
   return json;
 }

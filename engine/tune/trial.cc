@@ -3,143 +3,42 @@
 #include "engine/tune/trial.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/error.h"
-#include "engine/device/row_stride.h"
+#include "engine/tune/trial_arguments.h"
 #include "engine/tune/work.h"
 
 namespace vicinal {
 namespace {
 
-// Matrices up to this total size exist several times.
-constexpr int64_t kSmallBytes = int64_t{4} << 20, kMiddleBytes = int64_t{64} << 20;
-// Upper bound of the bytes that a previous step would leave in the caches.
-constexpr int64_t kRenewedBytes = int64_t{64} << 20;
+using internal::Gathered;
+using internal::GatheredBy;
+using internal::kRenewedBytes;
+using internal::MakeArgs;
+using internal::Matrices;
+using internal::MatrixBytes;
+using internal::NumTurns;
+using internal::Pattern;
 
-// The repeated pattern of all matrices.
-class Pattern {
- public:
-  Pattern() : values_(kCount) {
-    uint64_t state = 1;
-    for (float& value : values_) {
-      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      value = static_cast<float>(static_cast<int32_t>(state >> 32)) * 0x1p-31f;
-      // The upper half twice: both 16-bit halves are also finite, normal numbers.
-      const uint32_t upper = std::bit_cast<uint32_t>(value) >> 16;
-      value = std::bit_cast<float>(upper << 16 | upper);
-    }
-  }
-  const float* data() const { return values_.data(); }
+// Kernels whose work has weights, packed by the kernel that runs.
+template <class K>
+inline constexpr bool kHasWeights = std::is_same_v<typename K::Problem, DenseUpdateProblem>;
 
-  static constexpr int64_t kCount = 1 << 16;
-  static constexpr int64_t kBytes = kCount * static_cast<int64_t>(sizeof(float));
-
- private:
-  std::vector<float> values_;
-};
-
-// Device memory with the same values each time.
-class Matrices {
- public:
-  Matrices(Device* device, const Pattern& pattern) : device_(device), pattern_(pattern) {}
-
-  StatusOr<float*> Allocate(int64_t count) {
-    const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-    VICINAL_ASSIGN_OR_RETURN(Buffer buffer, device_->Allocate(static_cast<size_t>(bytes)));
-    for (int64_t done = 0; done < bytes; done += Pattern::kBytes) {
-      const int64_t part = std::min(bytes - done, Pattern::kBytes);
-      VICINAL_RETURN_IF_ERROR(device_->CopyFromHost(buffer.as<char>() + done, pattern_.data(), part));
-    }
-    buffers_.push_back(std::move(buffer));
-    return buffers_.back().as<float>();
-  }
-  StatusOr<MatrixView> Matrix(int64_t rows, int64_t cols) {
-    VICINAL_ASSIGN_OR_RETURN(float* const data, Allocate(rows * RowStrideFor(cols)));
-    return MatrixView{data, rows, cols, RowStrideFor(cols)};
-  }
-
-  std::vector<Buffer> Take() { return std::move(buffers_); }
-
- private:
-  Device* device_;
-  const Pattern& pattern_;
-  std::vector<Buffer> buffers_;
-};
-
-// The memory that a run gathers from.
-struct Gathered {
-  char* data = nullptr;
-  int64_t bytes = 0;
-};
-
-// The arguments only read it; the trial owns it.
-template <class T>
-Gathered AllOf(BasicMatrixView<const T> matrix) {
-  return {reinterpret_cast<char*>(const_cast<T*>(matrix.data)),
-          matrix.rows * matrix.stride * static_cast<int64_t>(sizeof(T))};
-}
-
-Gathered GatheredBy(const AggregateArgs& args) { return args.src16.empty() ? AllOf(args.src) : AllOf(args.src16); }
-Gathered GatheredBy(const AttentionArgs& args) { return AllOf(args.value); }
-
-// Upper bound of one turn's matrices.
-int64_t MatrixBytes(const TuningKey& key, int64_t rows, int64_t cols) {
-  const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
-  int64_t floats = (rows + cols) * stride + cols;
-  if (key.operation == "attention") floats += (rows + cols) * std::max(stride, scores) + stride;
-  return floats * static_cast<int64_t>(sizeof(float));
-}
-
-int64_t NumTurns(int64_t bytes) { return bytes <= kSmallBytes ? 3 : bytes <= kMiddleBytes ? 2 : 1; }
-
-StatusOr<AggregateArgs> MakeArgs(const TrialInput& input, const AggregateProblem& problem, Matrices* matrices) {
-  AggregateArgs args;
-  args.problem = problem;
-  args.adjacency = input.adjacency;
-  if (problem.storage == Storage::kFloat32) {
-    VICINAL_ASSIGN_OR_RETURN(args.src, matrices->Matrix(problem.cols, problem.width));
+template <class Problem>
+int64_t SourcesOf(const Problem& problem) {
+  if constexpr (requires { problem.cols; }) {
+    return problem.cols;
   } else {
-    // Two 16-bit elements per float, normal numbers in either storage (Pattern): kernels may have a slower path for
-    // non-finite values, which must not be timed.
-    const int64_t stride = RowStrideFor(problem.width);
-    VICINAL_ASSIGN_OR_RETURN(float* const data, matrices->Allocate((problem.cols * stride + 1) / 2));
-    args.src16 = {reinterpret_cast<const uint16_t*>(data), problem.cols, problem.width, stride};
+    return problem.rows;
   }
-  if (input.key.weights == EdgeWeights::kPerSource) {
-    VICINAL_ASSIGN_OR_RETURN(args.src_scale, matrices->Allocate(problem.cols));
-  }
-  VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.width));
-  return args;
-}
-
-StatusOr<AttentionArgs> MakeArgs(const TrialInput& input, const AttentionProblem& problem, Matrices* matrices) {
-  AttentionArgs args;
-  args.problem = problem;
-  args.adjacency = input.adjacency;
-  const int64_t columns = problem.heads * problem.head_width;
-  VICINAL_ASSIGN_OR_RETURN(args.value, matrices->Matrix(problem.cols, columns));
-  if (problem.kind == AttentionKind::kGat) {
-    VICINAL_ASSIGN_OR_RETURN(args.score_src, matrices->Matrix(problem.cols, problem.heads));
-    VICINAL_ASSIGN_OR_RETURN(args.score_dst, matrices->Matrix(problem.rows, problem.heads));
-  } else {
-    VICINAL_ASSIGN_OR_RETURN(args.query, matrices->Matrix(problem.rows, columns));
-  }
-  if (problem.kind == AttentionKind::kGatV2) {
-    VICINAL_ASSIGN_OR_RETURN(args.att, matrices->Allocate(columns));
-  }
-  if (problem.kind == AttentionKind::kDot) {
-    VICINAL_ASSIGN_OR_RETURN(args.key, matrices->Matrix(problem.cols, columns));
-  }
-  args.score_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(problem.head_width)));
-  VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.concat ? columns : problem.head_width));
-  return args;
 }
 
 template <class K>
@@ -155,10 +54,12 @@ class TrialOf final : public Trial {
                                 absl::StrCat("no kernel supports ", Describe(input.key), ": ", reasons));
     }
     Order(input);
+    if (input.only_to_compare && num_to_run_ == 1) return OkStatus();
     VICINAL_RETURN_IF_ERROR(Admit(input, problem));
     VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
     Matrices matrices(input.device, pattern_);
-    const int64_t turns = NumTurns(MatrixBytes(input.key, problem.rows, problem.cols));
+    VICINAL_RETURN_IF_ERROR(PackWeights(input, problem));
+    const int64_t turns = NumTurns(MatrixBytes(input.key, problem.rows, SourcesOf(problem)));
     for (int64_t turn = 0; turn < turns; ++turn) {
       VICINAL_ASSIGN_OR_RETURN(typename K::Args args, MakeArgs(input, problem, &matrices));
       args_.push_back(args);
@@ -174,6 +75,7 @@ class TrialOf final : public Trial {
     typename K::Args args = args_[turn % static_cast<int64_t>(args_.size())];
     args.config = candidates_[candidate].setting.config;
     if constexpr (requires { args.layout; }) args.layout = layouts_[candidate].get();
+    if constexpr (kHasWeights<K>) args.weight = weights_[candidate];
     VICINAL_RETURN_IF_ERROR(kernels_[candidate]->Run(context, args, scratch_));
     return context.Synchronize();
   }
@@ -195,7 +97,7 @@ class TrialOf final : public Trial {
     for (const auto& entry : operation.kernels()) {
       const K& kernel = entry->kernel();
       if (kernel.device() != input.device->kind()) continue;
-      if (Refusal refusal = kernel.WhyUnsupported(problem); !refusal.empty()) {
+      if (Refusal refusal = WhyNoCandidate(input, kernel, problem); !refusal.empty()) {
         refused_.push_back({std::string(kernel.name()), std::move(refusal)});
         continue;
       }
@@ -222,6 +124,18 @@ class TrialOf final : public Trial {
         kernels_.push_back(&kernel);
       }
     }
+  }
+
+  // Asks first what is cheap to know. A kernel that lost the device is not asked whether it supports the work, which
+  // may take runs; with parameters, others of its configurations may serve.
+  static Refusal WhyNoCandidate(const TrialInput& input, const K& kernel, const typename K::Problem& problem) {
+    if (Refusal refusal = kernel.WhyNotTried(problem); !refusal.empty()) return refusal;
+    if (kernel.ParameterNames().empty()) {
+      TuningCandidate only;
+      only.setting.kernel = std::string(kernel.name());
+      if (std::string why = WhyQuarantined(input, only); !why.empty()) return why;
+    }
+    return kernel.WhyUnsupported(problem);
   }
 
   // The configurations of `kernel` that are candidates. The default of the first kernel that has any is one always.
@@ -300,16 +214,49 @@ class TrialOf final : public Trial {
 
   // Upper bound of the trial's bytes with the first `count` candidates.
   int64_t BytesBound(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
-    const int64_t matrices = MatrixBytes(input.key, problem.rows, problem.cols);
+    const int64_t matrices = MatrixBytes(input.key, problem.rows, SourcesOf(problem));
     int64_t layouts = 0;
     std::set<std::pair<const K*, std::string>> names;
     for (int64_t c = 0; c < count; ++c) {
       std::string name = kernels_[c]->LayoutName(problem, candidates_[c].setting.config);
       if (name.empty() || !names.emplace(kernels_[c], std::move(name)).second) continue;
-      layouts += kernels_[c]->LayoutBytesBound(problem.rows, problem.edges);
+      if constexpr (requires { problem.edges; }) layouts += kernels_[c]->LayoutBytesBound(problem.rows, problem.edges);
     }
-    return NumTurns(matrices) * matrices + layouts + ScratchBytes(input, problem, count) +
+    return NumTurns(matrices) * matrices + layouts + WeightBytes(problem, count) + ScratchBytes(input, problem, count) +
            static_cast<int64_t>(sizeof(float));
+  }
+
+  // Of the packed weights of the first `count` candidates, each of its own.
+  int64_t WeightBytes(const typename K::Problem& problem, int64_t count) const {
+    int64_t bytes = 0;
+    if constexpr (kHasWeights<K>) {
+      for (int64_t c = 0; c < count; ++c)
+        bytes += static_cast<int64_t>(kernels_[c]->PackedBytes(problem.out_width, problem.in_width));
+    }
+    return bytes;
+  }
+
+  // Weights of the pattern's values, packed for each candidate that runs.
+  Status PackWeights(const TrialInput& input, const typename K::Problem& problem) {
+    if constexpr (kHasWeights<K>) {
+      std::vector<float> values(static_cast<size_t>(problem.out_width * problem.in_width));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = pattern_.data()[i % Pattern::kCount];
+      const ConstMatrixView weight = {values.data(), problem.out_width, problem.in_width, problem.in_width};
+      for (int64_t c = 0; c < num_to_run_; ++c) {
+        const size_t bytes = kernels_[c]->PackedBytes(problem.out_width, problem.in_width);
+        constexpr size_t kAlignment = 64;  // that Pack requires
+        size_t room = bytes + kAlignment;
+        std::vector<char> host(room);
+        void* packed = host.data();
+        VICINAL_CHECK(std::align(kAlignment, bytes, packed, room) != nullptr);
+        kernels_[c]->Pack(weight, packed);
+        VICINAL_ASSIGN_OR_RETURN(Buffer buffer, input.device->Allocate(bytes));
+        VICINAL_RETURN_IF_ERROR(input.device->CopyFromHost(buffer.data(), packed, bytes));
+        weights_.push_back(buffer.template as<char>());
+        packed_.push_back(std::move(buffer));
+      }
+    }
+    return OkStatus();
   }
 
   // Removes candidates with which the trial would be too large, except for the default.
@@ -368,9 +315,10 @@ class TrialOf final : public Trial {
   const Pattern pattern_;
   std::vector<const K*> kernels_;            // of each candidate
   std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate that runs; null: it needs none
+  std::vector<const void*> weights_;         // of each candidate that runs, if kHasWeights
   std::vector<typename K::Args> args_;       // by turn
   void* scratch_ = nullptr;
-  std::vector<Buffer> memory_;
+  std::vector<Buffer> memory_, packed_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurement of one key on one graph: the real adjacency, matrices of the real sizes filled with fixed values, and
-// the candidates: all configurations of all kernels of the device that support the work.
+// the candidates: all configurations of all kernels of the device that support the work. A product has weights of fixed
+// values, packed as each kernel wants them, and if its key has an epilogue, a bias and ReLU.
 //
 // The caches before a run resemble those in a plan. In a plan, other steps run between two runs of a step and evict its
 // rows from the nearest cache; repeating a candidate on the same few kilobytes would favour kernels that need them
@@ -37,7 +38,8 @@ inline constexpr int64_t kMaxGpuCandidates = 24;
 
 struct TrialInput {
   TuningKey key;
-  // On the device; must outlive the trial. Has values only if the key's weights are kPerEdge.
+  // On the device; must outlive the trial. Has values only if the key's weights are kPerEdge. Of products only `rows`
+  // is read.
   CsrView adjacency;
   // Blocks of its rows for layouts (LayoutSource::blocks); must outlive the trial.
   std::span<const int64_t> blocks;
@@ -51,6 +53,8 @@ struct TrialInput {
   // Only these, with the default, are candidates, as far as kernels support them, and all of them run. Null: all
   // configurations in Kernel::Candidates.
   const std::vector<KernelSetting>* settings = nullptr;
+  // True: no memory for one candidate alone, with which there is nothing to compare. It must not run.
+  bool only_to_compare = false;
   // Limits of the candidates that run; an exhaustive search makes both very large.
   double prune_factor = kPruneFactor;
   int64_t max_candidates = 0;  // 0: the default for `device`

@@ -14,6 +14,8 @@ namespace {
 
 constexpr Reduce kReduces[] = {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin};
 constexpr AttentionKind kAttentionKinds[] = {AttentionKind::kGat, AttentionKind::kGatV2, AttentionKind::kDot};
+constexpr ProductPrecision kPrecisions[] = {ProductPrecision::kFloat32, ProductPrecision::kTf32,
+                                            ProductPrecision::kBfloat16, ProductPrecision::kFloat16};
 constexpr EdgeWeights kEdgeWeights[] = {EdgeWeights::kNone, EdgeWeights::kPerEdge, EdgeWeights::kPerSource};
 
 // Kernels read a parameter as a count of rows, columns or edges; a negative one means "none".
@@ -100,6 +102,16 @@ TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights) {
   return key;
 }
 
+TuningKey KeyOf(const DenseUpdateProblem& problem, bool epilogue) {
+  TuningKey key;
+  key.operation = "dense_update";
+  key.kind = std::string(ToString(problem.precision));
+  key.width = problem.in_width;
+  key.outputs = problem.out_width;
+  key.epilogue = epilogue;
+  return key;
+}
+
 AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges) {
   const std::optional<Reduce> reduce = Named(kReduces, key.kind);
   VICINAL_CHECK(reduce.has_value());
@@ -121,12 +133,21 @@ AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t 
   return {*kind, rows, cols, edges, key.heads, key.width, key.concat};
 }
 
+DenseUpdateProblem DenseUpdateProblemOf(const TuningKey& key, int64_t rows) {
+  const std::optional<ProductPrecision> precision = Named(kPrecisions, key.kind);
+  VICINAL_CHECK(precision.has_value());
+  return {rows, key.width, key.outputs, *precision};
+}
+
 bool IsKindOf(std::string_view operation, std::string_view kind) {
-  return operation == "attention" ? Named(kAttentionKinds, kind).has_value() : Named(kReduces, kind).has_value();
+  if (operation == "attention") return Named(kAttentionKinds, kind).has_value();
+  if (operation == "dense_update") return Named(kPrecisions, kind).has_value();
+  return Named(kReduces, kind).has_value();
 }
 
 std::string KindsOf(std::string_view operation) {
-  return operation == "attention" ? Names(kAttentionKinds) : Names(kReduces);
+  if (operation == "attention") return Names(kAttentionKinds);
+  return operation == "dense_update" ? Names(kPrecisions) : Names(kReduces);
 }
 
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name) { return Named(kEdgeWeights, name); }
@@ -148,6 +169,7 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   };
   look(registry.aggregate);
   look(registry.attention);
+  look(registry.dense_update);
   if (by_name.empty()) {
     return InvalidArgument(
         "KERNEL_UNKNOWN", "force.kernel",

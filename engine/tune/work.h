@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "engine/api/tuning.h"
@@ -16,19 +15,35 @@
 
 namespace vicinal {
 
-// The tuned operations: those whose time depends on the graph.
-inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention"};
-template <class Problem>
-inline constexpr bool kIsTuned = std::is_same_v<Problem, AggregateProblem> || std::is_same_v<Problem, AttentionProblem>;
+// The tuned operations: those whose time depends on the graph, of products on its number of nodes.
+inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention", "dense_update"};
 
 TuningKey KeyOf(const AggregateProblem& problem, EdgeWeights weights);
 TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights);
+TuningKey KeyOf(const DenseUpdateProblem& problem, bool epilogue);
+
+// Products read no edges: their keys are of the adjacency as sent, of which only the number of rows matters.
+inline bool IsProduct(const TuningKey& key) { return key.operation == "dense_update"; }
+
+// Whether there is anything to choose for `problem` on such a device: two kernels that tuning may choose, or two
+// configurations of one. Kernels need not support the problem.
+template <class K>
+bool HasChoice(const OperationKernels<K>& operation, const typename K::Problem& problem, DeviceKind device) {
+  size_t count = 0;
+  for (const auto& entry : operation.kernels()) {
+    const K& kernel = entry->kernel();
+    if (kernel.device() != device || kernel.fallback_only() || !kernel.deterministic(KernelConfig())) continue;
+    count += kernel.ParameterNames().empty() ? 1 : kernel.Candidates(problem).size();
+  }
+  return count > 1;
+}
 
 // The problem of a key on an adjacency of that size. REQUIRES: key.operation and key.kind are of that problem.
 AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
+DenseUpdateProblem DenseUpdateProblemOf(const TuningKey& key, int64_t rows);
 
-// The valid kinds, for messages: "sum, mean, max, min" or "gat, gatv2, dot".
+// The valid kinds, for messages: "sum, mean, max, min", "gat, gatv2, dot" or "float32, tf32, bfloat16, float16".
 bool IsKindOf(std::string_view operation, std::string_view kind);
 std::string KindsOf(std::string_view operation);
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name);
@@ -47,6 +62,7 @@ template <class F>
 auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t rows, int64_t cols, int64_t edges,
                  F&& f) {
   if (key.operation == "attention") return f(registry.attention, AttentionProblemOf(key, rows, cols, edges));
+  if (IsProduct(key)) return f(registry.dense_update, DenseUpdateProblemOf(key, rows));
   return f(registry.aggregate, AggregateProblemOf(key, rows, cols, edges));
 }
 

@@ -22,15 +22,20 @@ Status NotForThisGraph(const TuningKey& key, const std::string& kernel, const St
 template <class K>
 Status MakeLayout(const ForceTools& tools, const PreparedGraph& graph, const TuningWork& work, const K& kernel,
                   const typename K::Problem& problem, const KernelConfig& config) {
-  const std::string layout = kernel.LayoutName(problem, config);
-  if (layout.empty()) return OkStatus();
-  VICINAL_RETURN_IF_ERROR(graph.Adjacency(work.adjacency).status());
-  if (tools.admit && !graph.Holds(work.adjacency, kernel.name(), layout)) {
-    VICINAL_RETURN_IF_ERROR(tools.admit(kernel.LayoutBytesBound(problem.rows, problem.edges)));
+  // Only kernels that read edges have layouts.
+  if constexpr (requires { problem.edges; }) {
+    const std::string layout = kernel.LayoutName(problem, config);
+    if (layout.empty()) return OkStatus();
+    VICINAL_RETURN_IF_ERROR(graph.Adjacency(work.adjacency).status());
+    if (tools.admit && !graph.Holds(work.adjacency, kernel.name(), layout)) {
+      VICINAL_RETURN_IF_ERROR(tools.admit(kernel.LayoutBytesBound(problem.rows, problem.edges)));
+    }
+    Status made = LayoutFor(graph, work.adjacency, kernel, problem, config).status();
+    if (made.code() != StatusCode::kFailedPrecondition) return made;
+    return NotForThisGraph(work.key, std::string(kernel.name()), made);
+  } else {
+    return OkStatus();
   }
-  Status made = LayoutFor(graph, work.adjacency, kernel, problem, config).status();
-  if (made.code() != StatusCode::kFailedPrecondition) return made;
-  return NotForThisGraph(work.key, std::string(kernel.name()), made);
 }
 
 StatusOr<TuningCandidate> Candidate(const ForceTools& tools, const PreparedGraph& graph, const TuningWork& work,

@@ -37,6 +37,33 @@ StatusOr<LeasedRuns::Sampled> LeasedRuns::Sample(const Trial& trial, int candida
   return sampled;
 }
 
+Status LeasedRuns::Ask(const std::string& configuration, const std::function<void()>& ask) {
+  if (stopping_()) return TuningStopped();
+  if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
+  Awaited<Status> outcome;
+  executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext& context, const Lease&) {
+                                if (admitted.ok() && tools_.first_runs != nullptr)
+                                  tools_.first_runs->Begin(configuration);
+                                outcome.Set(admitted.ok() ? AskInLease(ask, context) : admitted);
+                              }});
+  Status asked = outcome.Take();
+  if (tools_.first_runs != nullptr) {
+    tools_.first_runs->End(configuration, asked.ok() ? absl::CancelledError("asked, and not run") : asked);
+  }
+  return asked;
+}
+
+// On the executor's thread, so it must not throw.
+Status LeasedRuns::AskInLease(const std::function<void()>& ask, DeviceContext& context) try {
+  const MonotonicTime begin = tools_.clock->Now();
+  ask();
+  Status status = context.Synchronize();
+  used_ += SecondsBetween(begin, tools_.clock->Now());
+  return status;
+} catch (const std::bad_alloc&) {
+  return NoMemoryToTune();
+}
+
 StatusOr<LeasedRuns::Tried> LeasedRuns::RunWatched(const Trial& trial, int candidate, int64_t turn) {
   StatusOr<Tried> tried = RunInLease(trial, candidate, turn);
   if (tools_.first_runs == nullptr) return tried;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "engine/api/tuning.h"
 #include "engine/base/status.h"
@@ -32,6 +33,11 @@ class LeasedRuns {
   // TunedGraphGone, and errors of the device.
   StatusOr<Sampled> Sample(const Trial& trial, int candidate, int64_t turn);
 
+  // Calls `ask` once, alone on the device: it may run a kernel to learn what it supports. If the process ends meanwhile
+  // or the device fails, that counts against `configuration` as a first run does; that it ends well says nothing.
+  // Errors as of Sample.
+  Status Ask(const std::string& configuration, const std::function<void()>& ask);
+
   double used_seconds() const { return used_; }  // of the executor's thread
   int64_t samples() const { return samples_; }   // attempts, dropped ones included
   int64_t dropped() const { return dropped_; }
@@ -45,6 +51,7 @@ class LeasedRuns {
     bool stopped = false;       // a request came
   };
 
+  Status AskInLease(const std::function<void()>& ask, DeviceContext& context);
   StatusOr<Tried> RunWatched(const Trial& trial, int candidate, int64_t turn);
   StatusOr<Tried> RunInLease(const Trial& trial, int candidate, int64_t turn);
   StatusOr<Tried> MeasureOne(const Trial& trial, int candidate, int64_t turn, DeviceContext& context,

@@ -51,18 +51,39 @@ std::vector<T> OnceEach(std::vector<T> values) {
 struct Lists {
   std::string operation;
   std::vector<std::string> kinds;
-  std::vector<int64_t> widths, heads;
+  std::vector<int64_t> widths, heads, outputs;
   std::vector<std::string> weights;  // empty: as models use them
+  std::vector<bool> epilogues;       // products are tuned with and without
 
   bool attention() const { return operation == "attention"; }
+  bool products() const { return operation == "dense_update"; }
 };
+
+std::vector<std::string> UsualKinds(const Lists& lists) {
+  if (lists.attention()) return {"gat"};
+  if (lists.products()) return {"float32"};
+  return {"sum", "mean", "max"};
+}
+
+Status CheckOutputs(const TuneGraphRequest& request, const Lists& lists) {
+  if (!lists.products() && !request.outputs.empty()) {
+    return InvalidArgument("OUTPUTS_UNEXPECTED", "outputs",
+                           "only products (dense_update) have outputs; leave it empty");
+  }
+  if (lists.products() && !request.widths.empty() && request.outputs.empty()) {
+    return InvalidArgument(
+        "OUTPUTS_MISSING", "outputs",
+        "the widths of products are their inputs: name the outputs, too, or leave both empty for the "
+        "products that models have asked this graph for");
+  }
+  return CheckAtLeastOne(request.outputs, "outputs");
+}
 
 StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& operation) {
   Lists lists;
   lists.operation = operation;
   VICINAL_RETURN_IF_ERROR(CheckOperation(lists.operation));
-  lists.kinds = OrDefault(request.kinds, lists.attention() ? std::vector<std::string>{"gat"}
-                                                           : std::vector<std::string>{"sum", "mean", "max"});
+  lists.kinds = OrDefault(request.kinds, UsualKinds(lists));
   for (size_t i = 0; i < lists.kinds.size(); ++i) {
     if (IsKindOf(lists.operation, lists.kinds[i])) continue;
     return InvalidArgument("KIND_UNKNOWN", absl::StrCat("kinds[", i, "]"),
@@ -74,8 +95,10 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
     return InvalidArgument("HEADS_UNEXPECTED", "heads", "only attention has heads; leave it empty");
   }
   VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.heads, "heads"));
-  if (lists.attention() && !request.weights.empty()) {
-    return InvalidArgument("WEIGHTS_UNEXPECTED", "weights", "attention takes no edge weights; leave it empty");
+  VICINAL_RETURN_IF_ERROR(CheckOutputs(request, lists));
+  if ((lists.attention() || lists.products()) && !request.weights.empty()) {
+    return InvalidArgument("WEIGHTS_UNEXPECTED", "weights",
+                           absl::StrCat(lists.operation, " takes no edge weights; leave it empty"));
   }
   for (size_t i = 0; i < request.weights.size(); ++i) {
     if (EdgeWeightsNamed(request.weights[i]).has_value()) continue;
@@ -87,6 +110,8 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
   lists.widths = OnceEach(request.widths);
   lists.heads = OnceEach(OrDefault(request.heads, {1}));
   lists.weights = OnceEach(request.weights);
+  lists.outputs = OnceEach(OrDefault(request.outputs, {0}));
+  lists.epilogues = lists.products() ? std::vector<bool>{false, true} : std::vector<bool>{false};
   return lists;
 }
 
@@ -114,6 +139,7 @@ StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
     const TuningKey& key = work.key;
     return !IsOneOf(operations, key.operation) || (!request.kinds.empty() && !IsOneOf(request.kinds, key.kind)) ||
            (!request.heads.empty() && !IsOneOf(request.heads, key.heads)) ||
+           (!request.outputs.empty() && !IsOneOf(request.outputs, key.outputs)) ||
            (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
   });
   if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
@@ -143,7 +169,7 @@ std::vector<EdgeWeights> WeightsOf(const Lists& lists, const std::string& kind, 
   std::vector<EdgeWeights> weights;
   for (const std::string& name : lists.weights) weights.push_back(*EdgeWeightsNamed(name));
   if (!weights.empty()) return weights;
-  if (!lists.attention() && kind == "sum") {
+  if (lists.operation == "aggregate" && kind == "sum") {
     weights.push_back(graph_weighted ? EdgeWeights::kPerEdge : EdgeWeights::kPerSource);
   }
   weights.push_back(EdgeWeights::kNone);
@@ -155,18 +181,57 @@ Status CheckCombinations(const Lists& lists, bool graph_weighted) {
   int64_t kinds = 0;
   for (const std::string& kind : lists.kinds)
     kinds += static_cast<int64_t>(WeightsOf(lists, kind, graph_weighted).size());
-  const double count = static_cast<double>(kinds) * static_cast<double>(lists.widths.size() * lists.heads.size());
+  const double count = static_cast<double>(kinds) * static_cast<double>(lists.widths.size() * lists.heads.size()) *
+                       static_cast<double>(lists.outputs.size() * lists.epilogues.size());
   if (count <= kMaxTuningWorks) return OkStatus();
   return InvalidArgument(
       "TOO_MANY_COMBINATIONS", "widths",
       absl::StrCat("these are ", count, " combinations; ask for at most ", kMaxTuningWorks, " at once"));
 }
 
+// Those of one kind and weighting.
+Status AddWidths(const Lists& lists, TuningWork work, std::vector<TuningWork>* works) {
+  for (const int64_t width : lists.widths) {
+    for (const int64_t heads : lists.heads) {
+      if (width > kMaxTuningColumns / heads) {
+        return InvalidArgument(
+            "BAD_WIDTH", "heads",
+            absl::StrCat("heads times width is at most ", kMaxTuningColumns, "; this is ", heads, " x ", width));
+      }
+      work.key.width = width;
+      work.key.heads = heads;
+      for (const int64_t outputs : lists.outputs) {
+        for (const bool epilogue : lists.epilogues) {
+          work.key.outputs = outputs;
+          work.key.epilogue = epilogue;
+          works->push_back(work);
+        }
+      }
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<TuningWork>> Combinations(const Lists& lists, bool graph_weighted) {
+  std::vector<TuningWork> works;
+  TuningWork work;
+  work.key.operation = lists.operation;
+  for (const std::string& kind : lists.kinds) {
+    work.key.kind = kind;
+    for (const EdgeWeights weights : WeightsOf(lists, kind, graph_weighted)) {
+      work.key.weights = weights;
+      work.adjacency = AdjacencyFor(work.key, graph_weighted);
+      VICINAL_RETURN_IF_ERROR(AddWidths(lists, work, &works));
+    }
+  }
+  return works;
+}
+
 }  // namespace
 
 bool NamesNothing(const TuneGraphRequest& request) {
   return request.operation.empty() && request.kinds.empty() && request.widths.empty() && request.heads.empty() &&
-         request.weights.empty();
+         request.outputs.empty() && request.weights.empty();
 }
 
 Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table) {
@@ -186,28 +251,7 @@ StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const
   VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request, operations.front()));
   if (lists.widths.empty()) return KnownWorks(request, {lists.operation}, graph.tuning());
   VICINAL_RETURN_IF_ERROR(CheckCombinations(lists, graph.weighted()));
-  std::vector<TuningWork> works;
-  TuningWork work;
-  work.key.operation = lists.operation;
-  for (const std::string& kind : lists.kinds) {
-    work.key.kind = kind;
-    for (const EdgeWeights weights : WeightsOf(lists, kind, graph.weighted())) {
-      work.key.weights = weights;
-      work.adjacency = AdjacencyFor(work.key, graph.weighted());
-      for (const int64_t width : lists.widths) {
-        for (const int64_t heads : lists.heads) {
-          work.key.width = width;
-          work.key.heads = heads;
-          if (width > kMaxTuningColumns / heads) {
-            return InvalidArgument(
-                "BAD_WIDTH", "heads",
-                absl::StrCat("heads times width is at most ", kMaxTuningColumns, "; this is ", heads, " x ", width));
-          }
-          works.push_back(work);
-        }
-      }
-    }
-  }
+  VICINAL_ASSIGN_OR_RETURN(std::vector<TuningWork> works, Combinations(lists, graph.weighted()));
   VICINAL_RETURN_IF_ERROR(CheckRoom(works, graph.tuning()));
   return works;
 }

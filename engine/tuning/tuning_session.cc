@@ -17,8 +17,10 @@
 #include "engine/tune/prior.h"
 #include "engine/tune/sample_rows.h"
 #include "engine/tune/trial.h"
+#include "engine/tune/work.h"
 #include "engine/tuning/community_library.h"
 #include "engine/tuning/leased_runs.h"
+#include "engine/tuning/product_work.h"
 
 namespace vicinal {
 namespace {
@@ -79,7 +81,8 @@ class Session {
         samples_before_(runs->samples()),
         dropped_before_(runs->dropped()) {
     record_.key = job.work.key;
-    record_.strategy = strategy;
+    // Products have few candidates and no models.
+    record_.strategy = product() ? TuningStrategy::kMeasured : strategy;
     record_.budget_seconds = std::chrono::duration<double>(job.budget).count();
   }
 
@@ -108,8 +111,7 @@ class Session {
   }
 
   Status Prepare() {
-    VICINAL_RETURN_IF_ERROR(DeriveAdjacency());
-    const CsrView whole = adjacency_->view();
+    VICINAL_ASSIGN_OR_RETURN(const CsrView whole, WholeAdjacency());
     TrialInput input;
     input.key = job_.work.key;
     input.adjacency = whole;
@@ -139,6 +141,7 @@ class Session {
       input.shape.rows = sampled_.view.rows;
       input.shape.edges = sampled_.view.nnz;
     }
+    if (product()) VICINAL_RETURN_IF_ERROR(PrepareProduct(&input));
     VICINAL_ASSIGN_OR_RETURN(trial_, Trial::Make(input));
     record_.candidates = trial_->candidates();
     record_.refused = trial_->refused();
@@ -148,6 +151,17 @@ class Session {
   }
 
   bool estimated() const { return record_.strategy == TuningStrategy::kEstimated; }
+  bool product() const { return IsProduct(record_.key); }
+
+  Status PrepareProduct(TrialInput* input) {
+    const int64_t rows = input->adjacency.rows, measured = MeasuredProductRows(record_.key, rows);
+    VICINAL_RETURN_IF_ERROR(AskProductKernels(tools_, record_.key, rows, &runs_));
+    used_before_ = runs_.used_seconds();  // it happens once per process, and is no part of the budget
+    input->only_to_compare = true;
+    if (measured < rows) share_ = static_cast<double>(measured) / static_cast<double>(rows);
+    input->adjacency.rows = input->adjacency.cols = input->shape.rows = input->shape.cols = measured;
+    return OkStatus();
+  }
 
   // Fills in estimate_, from communities and models.
   Status EstimateFor(const WorkShape& shape) {
@@ -179,14 +193,15 @@ class Session {
     return OkStatus();
   }
 
-  Status DeriveAdjacency() {
+  StatusOr<CsrView> WholeAdjacency() {
     const PreparedGraph& graph = *job_.graph;
+    if (product()) return CsrView{graph.num_nodes(), graph.num_nodes()};
     const AdjacencySpec& spec = job_.work.adjacency;
     const int64_t bytes = graph.Holds(spec) ? 0 : graph.ShapeOf(spec).bytes;
     VICINAL_ASSIGN_OR_RETURN(Reservation derived, tools_.budget->Reserve(Account::kTuning, bytes, kTuningThisGraph));
     VICINAL_ASSIGN_OR_RETURN(adjacency_, graph.Adjacency(spec));
     graph.SettleReservation(&derived);
-    return OkStatus();
+    return adjacency_->view();
   }
 
   Status Measure() {
@@ -220,10 +235,15 @@ class Session {
     const double patient = estimated() ? rules.min_rounds : kPatientRounds;
     rules.min_rounds = static_cast<int>(std::clamp<double>(rounds, rules.min_rounds, patient));
     if (estimated()) rules.max_rounds = kConfirmingRounds;
-    for (int c = 0; c < num_to_run(); ++c) {
-      rules.handicaps.push_back(record_.candidates[c].whole_graph_only ? kWholeGraphHandicap : 1.0);
-    }
+    for (int c = 0; c < num_to_run(); ++c) rules.handicaps.push_back(HandicapOf(record_.candidates[c]));
     return rules;
+  }
+
+  double HandicapOf(const TuningCandidate& candidate) const {
+    if (candidate.whole_graph_only) return kWholeGraphHandicap;
+    const bool alike = !product() || AddAlike(tools_, record_.key, job_.graph->num_nodes(), candidate.setting,
+                                              record_.candidates[0].setting);
+    return alike ? 1.0 : kOtherOrderHandicap;
   }
 
   StatusOr<std::optional<double>> Sample(int candidate) {
@@ -250,7 +270,7 @@ class Session {
       record_.candidates[c].dropped_samples = dropped_of_[c];
     }
     const bool failed = num_to_run() > 1 && !AnyCompared();
-    too_busy_ = !estimated() && (failed || !verdict.decided) &&
+    too_busy_ = !estimated() && !product() && (failed || !verdict.decided) &&
                 static_cast<double>(dropped()) > kBusyShare * static_cast<double>(samples());
     if (failed) {
       record_.state = TuningState::kFailed;
@@ -296,11 +316,15 @@ class Session {
               ? absl::StrCat("undecided after ", contest_->rounds(), " rounds, the most that are run")
               : absl::StrCat("the budget ended after ", contest_->rounds(), " rounds"));
     }
-    if (const TuningCandidate* faster = FasterForWholeGraphs(verdict); faster != nullptr) {
+    if (const TuningCandidate* faster = FasterButHandicapped(verdict); faster != nullptr) {
       add(absl::StrCat(faster->setting.kernel,
-                       absl::StrFormat(" takes %.2f of the default's time, but whole graphs only", faster->ratio)));
+                       absl::StrFormat(" takes %.2f of the default's time, but ", faster->ratio),
+                       faster->whole_graph_only ? "whole graphs only" : "adds in another order"));
     }
-    if (share_ < 1.0) add(absl::StrFormat("measured on rows with %.1f %% of the edges", 100.0 * share_));
+    if (share_ < 1.0) {
+      add(absl::StrFormat(product() ? "measured on %.1f %% of the rows" : "measured on rows with %.1f %% of the edges",
+                          100.0 * share_));
+    }
     return note;
   }
 
@@ -316,13 +340,13 @@ class Session {
   }
 
   // The fastest candidate that lost only because of its handicap; null if the winner has the handicap, too.
-  const TuningCandidate* FasterForWholeGraphs(const Contest::Verdict& verdict) const {
+  const TuningCandidate* FasterButHandicapped(const Contest::Verdict& verdict) const {
     const TuningCandidate* fastest = nullptr;
-    if (record_.candidates[verdict.winner].whole_graph_only) return fastest;
+    if (HandicapOf(record_.candidates[verdict.winner]) > 1.0) return fastest;
     double least = 1.0 / verdict.gain;
     for (int c = 0; c < num_to_run(); ++c) {
       const TuningCandidate& candidate = record_.candidates[c];
-      if (!candidate.whole_graph_only || candidate.ratio <= 0.0 || candidate.ratio >= least) continue;
+      if (HandicapOf(candidate) == 1.0 || candidate.ratio <= 0.0 || candidate.ratio >= least) continue;
       least = candidate.ratio;
       fastest = &candidate;
     }
@@ -333,7 +357,7 @@ class Session {
   const TuningJob& job_;
   std::string why_;
   LeasedRuns& runs_;
-  const double used_before_;
+  double used_before_;
   const int64_t samples_before_, dropped_before_;
   TuningRecord record_;
   Estimate estimate_;

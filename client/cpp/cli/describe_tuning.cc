@@ -20,6 +20,8 @@ std::string WorkOf(const v1::TuningKey& key) {
   std::string work = absl::StrCat(key.operation(), " ", key.kind(), ", width ", key.width());
   if (key.operation() == "attention") {
     absl::StrAppend(&work, " x ", key.heads(), key.heads() == 1 ? " head" : " heads", key.concat() ? "" : ", averaged");
+  } else if (key.operation() == "dense_update") {
+    absl::StrAppend(&work, ", outputs ", key.outputs(), key.epilogue() ? ", with epilogue" : "");
   } else {
     absl::StrAppend(&work, ", weights ", key.weights());
   }

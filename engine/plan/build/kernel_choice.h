@@ -47,6 +47,19 @@ std::string WhyQuarantined(const FirstRuns* first_runs, const OperationKernels<K
   return why.empty() ? why : absl::StrCat(name, " is ", why);
 }
 
+// The same for the kernel of a setting, if there is one of that name.
+template <class K>
+std::string WhyQuarantined(const FirstRuns* first_runs, const OperationKernels<K>& operation, DeviceKind device,
+                           const KernelSetting& setting) {
+  const std::string_view name = CurrentKernelName(operation.operation(), setting.kernel);
+  for (const auto& entry : operation.kernels()) {
+    const K& kernel = entry->kernel();
+    if (kernel.device() == device && kernel.name() == name)
+      return WhyQuarantined(first_runs, operation, kernel, setting.config);
+  }
+  return {};
+}
+
 // The first kernel after `choice` that may serve in its place, with no parameters set and on every adjacency.
 template <class K>
 StatusOr<KernelChoice<K>> NextChoice(const OperationKernels<K>& operation, const typename K::Problem& problem,
@@ -80,12 +93,14 @@ StatusOr<KernelChoice<K>> ChooseKernel(const OperationKernels<K>& operation, con
   const bool parameters = !ForcedParameters(request.forced, operation.operation()).empty();
   std::vector<KernelRefusal> quarantined;
   if (setting.has_value() && !parameters && (name.empty() || name == setting->kernel)) {
-    // It was measured on a problem that may differ in sizes, and may not support this one.
-    StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
-    if (choice.ok()) {
-      std::string why = WhyQuarantined(request.first_runs, operation, choice->kernel->kernel(), setting->config);
-      *tuned = why.empty();
+    // Before the kernel is asked: its answer may take runs on the device.
+    std::string why = WhyQuarantined(request.first_runs, operation, device, *setting);
+    if (why.empty()) {
+      // It was measured on a problem that may differ in sizes, and may not support this one.
+      StatusOr<KernelChoice<K>> choice = operation.Choose(problem, device, setting->kernel);
+      *tuned = choice.ok();
       if (*tuned) return choice;
+    } else {
       quarantined.push_back({setting->kernel, std::move(why)});
     }
   }

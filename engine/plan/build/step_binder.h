@@ -36,6 +36,7 @@ class StepBinder {
   const Program& program() const { return context_.program; }
   const PlanRequest& request() const { return context_.request; }
   const KernelRegistry& registry() const { return context_.registry; }
+  DeviceKind device() const { return context_.device.kind(); }
   int64_t RowsOf(ValueId value) const { return context_.RowsOf(value); }
   int64_t WidthOf(ValueId value) const { return program().values[value].width; }
   bool IsSparseInput(ValueId value) const { return value == kInputValue && program().sparse_input; }

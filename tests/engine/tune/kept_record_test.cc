@@ -101,13 +101,37 @@ TEST(KeptRecordTest, AttentionAndSixteenBitsToo) {
   TuningEntry rounded{{}, TuningTable::ResetRecord({})};
   rounded.work.key = {"aggregate", "max", 8, 1, true, EdgeWeights::kPerSource, Storage::kBfloat16};
   rounded.work.adjacency = {SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kNone};
-  for (const TuningEntry& entry : {attention, rounded}) {
+  TuningEntry product{{}, TuningTable::ResetRecord({})};
+  product.work.key = {"dense_update", "tf32", 12, 1, true, EdgeWeights::kNone, Storage::kFloat32, 34, true};
+  for (const TuningEntry& entry : {attention, rounded, product}) {
     const auto back = ParseKeptRecord(JsonOf(entry), "record");
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->entry.work.key, entry.work.key);
     EXPECT_EQ(back->entry.record.key, entry.work.key);
     EXPECT_EQ(back->entry.work.adjacency, entry.work.adjacency);
   }
+}
+
+TEST(KeptRecordTest, ProductsHaveOutputsAndOthersHaveNone) {
+  TuningEntry product{{}, TuningTable::ResetRecord({})};
+  product.work.key = {"dense_update", "float32", 12, 1, true, EdgeWeights::kNone, Storage::kFloat32, 34, false};
+  const Json good = JsonOf(product);
+  EXPECT_TRUE(ParseKeptRecord(good, "r").ok());
+  EXPECT_FALSE(JsonOf(ChoiceOf(48, "other", 7)).contains("outputs")) << "as builds without tuned products wrote it";
+  const auto refused = [&good](const char* name, const Json& value) {
+    Json bad = good;
+    bad[name] = value;
+    return ReasonOf(ParseKeptRecord(bad, "r").status()) == "BAD_TUNING_RECORD";
+  };
+  EXPECT_TRUE(refused("outputs", nullptr));
+  EXPECT_TRUE(refused("outputs", 0));
+  EXPECT_TRUE(refused("outputs", 65'537));
+  EXPECT_TRUE(refused("epilogue", nullptr));
+  EXPECT_TRUE(refused("kind", "sum"));
+  EXPECT_TRUE(refused("heads", 2));
+  EXPECT_TRUE(refused("concat", false));
+  EXPECT_TRUE(refused("weights", "per_edge"));
+  EXPECT_TRUE(refused("precision", "float16"));
 }
 
 TEST(KeptRecordTest, EveryMemberIsNeededAndChecked) {

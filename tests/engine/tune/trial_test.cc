@@ -15,6 +15,7 @@
 #include "engine/graph/csr.h"
 #include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/gpu_gather_cost.h"
+#include "tests/engine/tune/remembered_runs.h"
 #include "tests/support/generators.h"
 
 namespace vicinal {
@@ -93,6 +94,14 @@ class TrialTest : public ::testing::Test {
     input.shape.edges = csr_.nnz();
     input.shape.num_threads = 2;
     input.registry = &registry_;
+    return input;
+  }
+  TrialInput Product(int64_t inputs, int64_t outputs, bool epilogue) {
+    TrialInput input = Input("dense_update", "float32", inputs);
+    input.key.outputs = outputs;
+    input.key.epilogue = epilogue;
+    input.adjacency = {};
+    input.adjacency.rows = input.adjacency.cols = csr_.num_rows;
     return input;
   }
   const ScriptedKernel& Add(std::unique_ptr<ScriptedKernel> kernel) {
@@ -264,6 +273,7 @@ TEST_F(TrialTest, RealKernelsRun) {
   inputs.back().key.storage = Storage::kBfloat16;
   inputs.push_back(Input("aggregate", "sum", 24));
   inputs.back().key.weights = EdgeWeights::kPerSource;
+  for (const bool epilogue : {false, true}) inputs.push_back(Product(40, 24, epilogue));
   int ran = 0;
   for (const TrialInput& input : inputs) {
     const auto trial = Trial::Make(input);
@@ -288,6 +298,7 @@ TEST_F(TrialTest, WhatItHoldsWasAdmittedFirst) {
       inputs.back().key.heads = 5;
     }
   }
+  for (const int64_t width : {16, 4'000, 40'000}) inputs.push_back(Product(width, width / 2, true));
   for (TrialInput& input : inputs) {
     const int64_t before = device_->allocated_bytes();
     int64_t admitted = 0;
@@ -303,6 +314,96 @@ TEST_F(TrialTest, WhatItHoldsWasAdmittedFirst) {
     // A vector per source, and attention's second half of matrices, are not there in every kind.
     EXPECT_GE(3 * held, admitted) << Describe(input.key) << ": not far too much either";
   }
+}
+
+// A product that says what it was given, and counts how often it was asked.
+class ScriptedProduct final : public DenseUpdateKernel {
+ public:
+  ScriptedProduct(std::string name, float mark, std::string not_tried = {})
+      : name_(std::move(name)), mark_(mark), not_tried_(std::move(not_tried)) {}
+  std::string_view name() const override { return name_; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"panels", 1, true}; }
+  Refusal WhyNotTried(const DenseUpdateProblem&) const override { return not_tried_; }
+  Refusal WhyUnsupported(const DenseUpdateProblem&) const override {
+    ++asked;
+    return {};
+  }
+  size_t PackedBytes(int64_t out_width, int64_t) const override {
+    return static_cast<size_t>(out_width) * sizeof(float);
+  }
+  void Pack(ConstMatrixView weight, void* packed) const override {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(packed) % 64, 0u);
+    std::fill_n(static_cast<float*>(packed), weight.rows, mark_);
+  }
+  Status Run(DeviceContext&, const DenseUpdateArgs& args, void*) const override {
+    last = args;
+    weight = static_cast<const float*>(args.weight)[args.problem.out_width - 1];
+    return OkStatus();
+  }
+  mutable int asked = 0;
+  mutable DenseUpdateArgs last;
+  mutable float weight = 0.0f;
+
+ private:
+  const std::string name_;
+  const float mark_;
+  const std::string not_tried_;
+};
+
+TEST_F(TrialTest, AProductHasWeightsThatTheKernelPacked) {
+  auto first = std::make_unique<ScriptedProduct>("first", 3.0f),
+       second = std::make_unique<ScriptedProduct>("second", 5.0f);
+  const ScriptedProduct *const one = first.get(), *const other = second.get();
+  registry_.dense_update.Add(std::move(first));
+  registry_.dense_update.Add(std::move(second));
+  for (const bool epilogue : {false, true}) {
+    const auto trial = Trial::Make(Product(40, 24, epilogue));
+    ASSERT_TRUE(trial.ok()) << trial.status();
+    ASSERT_EQ((*trial)->num_to_run(), 2);
+    for (int64_t c = 0; c < 2; ++c) ASSERT_TRUE((*trial)->Run(c, 0, *context_).ok());
+    EXPECT_EQ(one->weight, 3.0f);
+    EXPECT_EQ(other->weight, 5.0f);
+    for (const ScriptedProduct* kernel : {one, other}) {
+      EXPECT_EQ(kernel->last.src.rows, csr_.num_rows);
+      EXPECT_EQ(kernel->last.src.cols, 40);
+      EXPECT_EQ(kernel->last.dst.cols, 24);
+      EXPECT_EQ(kernel->last.epilogue.IsPlain(), !epilogue);
+    }
+  }
+}
+
+TEST_F(TrialTest, AKernelThatNeedNotBeTriedOrLostTheDeviceIsNotAskedWhatItSupports) {
+  auto slow = std::make_unique<ScriptedProduct>("slow", 1.0f, "slower for so few rows");
+  auto lost = std::make_unique<ScriptedProduct>("lost", 1.0f);
+  const ScriptedProduct *const slower = slow.get(), *const quarantined = lost.get();
+  registry_.dense_update.Add(std::make_unique<ScriptedProduct>("good", 1.0f));
+  registry_.dense_update.Add(std::move(slow));
+  registry_.dense_update.Add(std::move(lost));
+  testing::RememberedRuns runs;
+  runs.Quarantine("dense_update lost");
+  TrialInput input = Product(40, 24, false);
+  input.first_runs = &runs;
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_EQ((*trial)->candidates().size(), 1u);
+  ASSERT_EQ((*trial)->refused().size(), 2u);
+  EXPECT_EQ((*trial)->refused()[0].reason, "slower for so few rows");
+  EXPECT_EQ((*trial)->refused()[1].reason, "dense_update lost is quarantined: by the test");
+  EXPECT_EQ(slower->asked, 0);
+  EXPECT_EQ(quarantined->asked, 0);
+}
+
+TEST_F(TrialTest, OneCandidateAloneTakesNoMemoryIfOnlyToBeCompared) {
+  registry_.dense_update.Add(std::make_unique<ScriptedProduct>("good", 1.0f));
+  TrialInput input = Product(40, 24, false);
+  input.only_to_compare = true;
+  input.admit = [](int64_t) { return Internal("asked for memory"); };
+  const int64_t before = device_->allocated_bytes();
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  EXPECT_EQ((*trial)->num_to_run(), 1);
+  EXPECT_EQ(device_->allocated_bytes(), before);
 }
 
 TEST_F(TrialTest, CandidatesThatDoNotFitAreLeftOut) {

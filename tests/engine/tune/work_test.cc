@@ -31,6 +31,16 @@ TEST(TuningWorkTest, ProblemsAndKeysAgreeBothWays) {
   const TuningKey heads = KeyOf(attention, EdgeWeights::kNone);
   EXPECT_EQ(Describe(heads), "attention gatv2, width 8 x 2 heads, averaged");
   EXPECT_EQ(KeyOf(AttentionProblemOf(heads, 3, 4, 5), heads.weights), heads);
+
+  const DenseUpdateProblem product = {3, 128, 64, ProductPrecision::kTf32};
+  const TuningKey plain = KeyOf(product, /*epilogue=*/false), finished = KeyOf(product, /*epilogue=*/true);
+  EXPECT_EQ(Describe(plain), "dense_update tf32, width 128, outputs 64");
+  EXPECT_EQ(Describe(finished), "dense_update tf32, width 128, outputs 64, with epilogue");
+  EXPECT_FALSE(plain == finished);
+  EXPECT_EQ(KeyOf(DenseUpdateProblemOf(finished, 3), true), finished);
+  EXPECT_EQ(DenseUpdateProblemOf(plain, 3).rows, 3);
+  EXPECT_TRUE(IsProduct(plain));
+  EXPECT_FALSE(IsProduct(key));
 }
 
 TEST(TuningWorkTest, Words) {
@@ -40,6 +50,9 @@ TEST(TuningWorkTest, Words) {
   EXPECT_FALSE(IsKindOf("attention", ""));
   EXPECT_EQ(KindsOf("aggregate"), "sum, mean, max, min");
   EXPECT_EQ(KindsOf("attention"), "gat, gatv2, dot");
+  EXPECT_TRUE(IsKindOf("dense_update", "bfloat16"));
+  EXPECT_FALSE(IsKindOf("dense_update", "sum"));
+  EXPECT_EQ(KindsOf("dense_update"), "float32, tf32, bfloat16, float16");
   EXPECT_EQ(EdgeWeightsNamed("per_edge"), EdgeWeights::kPerEdge);
   EXPECT_FALSE(EdgeWeightsNamed("heavy").has_value());
 }

@@ -62,6 +62,8 @@ class TuningAlone : public ::testing::Test {
   KernelRegistry registry_;
   ScriptedRunner runner_;
   Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
+  std::shared_ptr<const PreparedGraph> graph_;
+  TuningWork work_;
 
  private:
   TuningService::Parts Parts() {
@@ -86,8 +88,6 @@ class TuningAlone : public ::testing::Test {
   MemoryBudget budget_{0};
   CommunityLibrary communities_;
   ToldMeter meter_;
-  std::shared_ptr<const PreparedGraph> graph_;
-  TuningWork work_;
   TuningService service_{Parts()};
 };
 

@@ -36,6 +36,10 @@ namespace {
 // Verifying wider products would take panels of hundreds of megabytes.
 constexpr int64_t kMaxInputs = 2048, kMaxOutputs = 1024;
 
+// Measured on an H100, it is faster from about 150,000 rows on, and never below 100,000: its panels are of thousands of
+// rows, and few of them leave multiprocessors idle (docs/notebook/dense_products_gpu.md).
+constexpr int64_t kRowsToTry = int64_t{1} << 16;
+
 using Pinned = std::shared_ptr<const PinnedProduct>;
 
 class CublasKernel final : public DenseUpdateKernel {
@@ -52,13 +56,15 @@ class CublasKernel final : public DenseUpdateKernel {
   }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
     if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
-    if (problem.precision != ProductPrecision::kFloat32) return "only float32 products";
-    if (problem.in_width > kMaxInputs || problem.out_width > kMaxOutputs) {
-      return absl::StrCat("only up to ", kMaxInputs, " inputs and ", kMaxOutputs, " outputs; these are ",
-                          problem.in_width, " and ", problem.out_width);
-    }
+    if (Refusal refusal = WhyOutside(problem); !refusal.empty()) return refusal;
     const StatusOr<Pinned> pinned = PinnedFor(problem);
     return pinned.ok() ? Refusal() : std::string(pinned.status().message());
+  }
+  // Without loading the library and verifying an algorithm.
+  Refusal WhyNotTried(const DenseUpdateProblem& problem) const override {
+    if (Refusal refusal = WhyOutside(problem); !refusal.empty()) return refusal;
+    if (problem.rows >= kRowsToTry) return {};
+    return absl::StrCat("not tried below ", kRowsToTry, " rows, where it is slower; these are ", problem.rows);
   }
   DeclaredOrder declared_order() const override { return {"cublas_products", 1}; }
   std::vector<int64_t> OrderParameters(const DenseUpdateProblem& problem, const KernelConfig&) const override {
@@ -136,6 +142,13 @@ class CublasKernel final : public DenseUpdateKernel {
     return CudaStatus(LaunchFinishPanel(args, panel.first, panel.count, products + (panel.first - first) * dst_stride,
                                         dst_stride, stream),
                       "cublas");
+  }
+
+  static Refusal WhyOutside(const DenseUpdateProblem& problem) {
+    if (problem.precision != ProductPrecision::kFloat32) return "only float32 products";
+    if (problem.in_width <= kMaxInputs && problem.out_width <= kMaxOutputs) return {};
+    return absl::StrCat("only up to ", kMaxInputs, " inputs and ", kMaxOutputs, " outputs; these are ",
+                        problem.in_width, " and ", problem.out_width);
   }
 
   // Loads the library on first use, as most servers never need it. Returns an empty refusal if it is loaded.
