@@ -487,7 +487,7 @@ def come_and_go(checks, folder, options, data, programs=60, rounds=4):
     checks.add(f"clean stop on {device} after them", status == 0, status=status)
 
 
-PRODUCT_ROWS, PRODUCT_WIDTHS = 200_000, (128, 256, 128)
+PRODUCT_ROWS, PRODUCT_WIDTHS = 300_000, (128, 256, 128)
 
 
 def write_products(folder):
@@ -514,11 +514,11 @@ def product_state(server, asked):
     said = server.call("graph", "explain", "products", "--model", "products")
     steps = [s for s in said.get("plan", said)["steps"] if s.get("operation") == "dense_update"]
     whole, answer = server.matrix("whole", "classify", *asked, "--logits", *takes_rows(server)[:2])
-    few = ["classify", *asked, "--logits", "--nodes", "5,0,199999,77,5", *takes_rows(server)[:2], "--receptive_field"]
+    few = ["classify", *asked, "--logits", "--nodes", "5,0,299999,77,5", *takes_rows(server)[:2], "--receptive_field"]
     field, by_field = server.matrix("field", *few, "always")
     full, _ = server.matrix("full", *few, "never")
     passes = sorted(server.call(*few, "never", "--repeat", "40")["round_trip_seconds"])
-    rows = whole[[5, 0, 199999, 77, 5]]
+    rows = whole[[5, 0, 299999, 77, 5]]
     revisions = [a["served_by"]["numerics_revision"] for a in (answer, by_field)]
     return {"kernels": [s["kernel"] for s in steps], "whole": whole, "revision": revisions[0], "us": round(1e6 * passes[len(passes) // 2]),
             "same": revisions[0] == revisions[1] and rows.tobytes() == field.tobytes() == full.tobytes(),

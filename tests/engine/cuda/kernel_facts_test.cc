@@ -370,6 +370,12 @@ TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
     EXPECT_NE(kernel.WhyUnfit(), "");
     EXPECT_EQ(kernel.WhyUnsupported(problem), kernel.WhyUnfit());
     EXPECT_TRUE(kernel.OrderParameters(problem, {}).empty());
+    // What is known without the library.
+    EXPECT_EQ(kernel.WhyNotTried(problem), "");
+    EXPECT_NE(kernel.WhyNotTried({20'000, 256, 256}), "");
+    EXPECT_NE(kernel.WhyNotTried({200'000, 256, 256, ProductPrecision::kTf32}), "");
+    EXPECT_NE(kernel.WhyNotTried({200'000, 4096, 256}), "");
+    EXPECT_NE(kernel.WhyNotTried({200'000, 256, 4096}), "");
   }
   EXPECT_EQ(unfit, 1);
   EXPECT_EQ(Aggregate("dense_tiles").WhyUnfit(), "");

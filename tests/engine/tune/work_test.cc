@@ -121,5 +121,32 @@ TEST_F(NamedCandidateTest, AFormerNameGivesACandidateWithTheCurrentOne) {
   EXPECT_FALSE(OperationsWith(registry_, DeviceKind::kCpu, "abreast_rows", {}).ok()) << "not on this device";
 }
 
+class AnyProduct final : public DenseUpdateKernel {
+ public:
+  std::string_view name() const override { return "any"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"any_order", 1}; }
+  Refusal WhyUnsupported(const DenseUpdateProblem&) const override {
+    ADD_FAILURE() << "it may take runs on the device";
+    return {};
+  }
+  size_t PackedBytes(int64_t, int64_t) const override { return 0; }
+  void Pack(ConstMatrixView, void*) const override {}
+  Status Run(DeviceContext&, const DenseUpdateArgs&, void*) const override { return OkStatus(); }
+};
+
+TEST(HasChoiceTest, TwoKernelsBesideFallbacksOrTwoConfigurations) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  const DenseUpdateProblem product = {1000, 64, 64};
+  EXPECT_FALSE(HasChoice(registry.dense_update, product, DeviceKind::kCpu)) << "one, and the reference";
+  EXPECT_FALSE(HasChoice(registry.dense_update, product, DeviceKind::kCuda)) << "none";
+  registry.dense_update.Add(std::make_unique<AnyProduct>());
+  EXPECT_TRUE(HasChoice(registry.dense_update, product, DeviceKind::kCpu));
+  KernelRegistry one;
+  one.aggregate.Add(std::make_unique<RenamedKernel>());
+  EXPECT_FALSE(HasChoice(one.aggregate, AggregateProblem(), DeviceKind::kCpu));
+}
+
 }  // namespace
 }  // namespace vicinal

@@ -36,8 +36,8 @@ namespace {
 // Verifying wider products would take panels of hundreds of megabytes.
 constexpr int64_t kMaxInputs = 2048, kMaxOutputs = 1024;
 
-// Measured on an H100, it is faster from about 150,000 rows on, and never below 100,000: its panels are of thousands of
-// rows, and few of them leave multiprocessors idle (docs/notebook/dense_products_gpu.md).
+// Measured on an H100, it is faster from about 150,000 rows on, and at best 0.78 times as fast below 100,000
+// (docs/notebook/dense_products_gpu.md).
 constexpr int64_t kRowsToTry = int64_t{1} << 16;
 
 using Pinned = std::shared_ptr<const PinnedProduct>;

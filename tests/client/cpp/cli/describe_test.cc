@@ -136,6 +136,15 @@ TEST(DescribeTest, ATuningRecord) {
   EXPECT_THAT(out.str(), HasSubstr("attention gat, width 8 x 4 heads, averaged, bfloat16"));
   EXPECT_THAT(out.str(), HasSubstr("simd_rows feature_tile=64"));
   EXPECT_THAT(out.str(), Not(HasSubstr("left_out")));
+  v1::TuningRecord product;
+  product.mutable_key()->set_operation("dense_update");
+  product.mutable_key()->set_kind("float32");
+  product.mutable_key()->set_width(128);
+  product.mutable_key()->set_outputs(64);
+  product.mutable_key()->set_precision(v1::PRECISION_FLOAT32);
+  product.mutable_key()->set_epilogue(true);
+  PrintTuning({product}, /*candidates=*/false, out);
+  EXPECT_THAT(out.str(), HasSubstr("dense_update float32, width 128, outputs 64, with epilogue"));
   EXPECT_THAT(out.str(), HasSubstr("2.00 ms"));
   EXPECT_THAT(out.str(), HasSubstr("pruned"));
   EXPECT_THAT(out.str(), HasSubstr("unsupported: narrow: only width 4"));

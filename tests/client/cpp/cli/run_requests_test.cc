@@ -149,6 +149,8 @@ TEST_F(RunTest, Tune) {
   EXPECT_FALSE(seen.no_wait() || seen.reset() || seen.has_force());
   EXPECT_THAT(out(), HasSubstr("graph 'g' version 3"));
   EXPECT_THAT(out(), HasSubstr("aggregate sum, width 64, weights per_edge"));
+  ASSERT_EQ(Vicinal("graph tune g --operation dense_update --widths 128 --outputs 64,32"), kExitOk) << err();
+  EXPECT_EQ(server_.seen().tune.outputs(1), 32);
   ASSERT_EQ(Vicinal("graph tune g --force simd_rows:feature_tile=64,prefetch_edges=8 --widths 16 --no_wait --json"),
             kExitOk)
       << err();
