@@ -56,7 +56,7 @@ parse_arguments() {
   fi
 }
 
-# Finds cuSPARSE for vicinal_bench_cuda, in a CUDA toolkit or in the wheels that PyTorch depends on.
+# Finds cuSPARSE for vicinal_bench_cuda, and cuBLAS for the server, in a CUDA toolkit or in the wheels that PyTorch depends on.
 find_cuda_libraries() {
   local found folder
   for folder in /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib; do
@@ -150,7 +150,7 @@ run_defaults() {
 run_server() {
   local flags=()
   if $quick; then flags=(--quick); fi
-  limited "$1" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
+  limited "$1" env LD_LIBRARY_PATH="$cuda_libraries" "$python" -u "$here/bench/cuda/server_check.py" --bin "$bundle/bin" --data "$data" "${flags[@]}"
 }
 
 # job GPU SECONDS TOOL GROUP SHARE: runs one group of conformance cases, or a share of it, without a tool (TOOL none) or
