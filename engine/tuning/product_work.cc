@@ -34,6 +34,14 @@ int64_t MeasuredProductRows(const TuningKey& key, int64_t rows) {
   return std::min(rows, std::max(kProductRowsAtLeast, static_cast<int64_t>(most)));
 }
 
+StatusOr<double> PrepareProduct(const TuningTools& tools, LeasedRuns* runs, TrialInput* input) {
+  const int64_t rows = input->adjacency.rows, measured = MeasuredProductRows(input->key, rows);
+  VICINAL_RETURN_IF_ERROR(AskProductKernels(tools, input->key, rows, runs));
+  input->only_to_compare = true;
+  input->adjacency.rows = input->adjacency.cols = input->shape.rows = input->shape.cols = measured;
+  return measured < rows ? static_cast<double>(measured) / static_cast<double>(rows) : 1.0;
+}
+
 Status AskProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs) {
   const DenseUpdateProblem problem = DenseUpdateProblemOf(key, rows);
   std::vector<std::pair<const DenseUpdateKernel*, std::string>> asked;

@@ -8,6 +8,7 @@
 
 #include "engine/api/tuning.h"
 #include "engine/base/status.h"
+#include "engine/tune/trial.h"
 #include "engine/tuning/leased_runs.h"
 #include "engine/tuning/tuning_job.h"
 
@@ -27,6 +28,10 @@ bool AddAlike(const TuningTools& tools, const TuningKey& key, int64_t rows, cons
 // The rows on which a product of `rows` rows is measured: all, unless its matrices would take more than 1 GiB, or a run
 // more than 2e11 operations; then as many as that, but at least kProductRowsAtLeast.
 int64_t MeasuredProductRows(const TuningKey& key, int64_t rows);
+
+// Makes the input of a trial over a graph that of its product: asks the kernels (AskProductKernels), and cuts the rows
+// to MeasuredProductRows. Returns their share.
+StatusOr<double> PrepareProduct(const TuningTools& tools, LeasedRuns* runs, TrialInput* input);
 
 // Asks each kernel that tuning may choose whether it supports the product, by `runs`. A kernel may run on the device to
 // find out (cuBLAS verifies an algorithm, once per widths); a request that arrives waits for it. Kernels that are not

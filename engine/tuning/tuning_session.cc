@@ -141,7 +141,10 @@ class Session {
       input.shape.rows = sampled_.view.rows;
       input.shape.edges = sampled_.view.nnz;
     }
-    if (product()) VICINAL_RETURN_IF_ERROR(PrepareProduct(&input));
+    if (product()) {
+      VICINAL_ASSIGN_OR_RETURN(share_, PrepareProduct(tools_, &runs_, &input));
+      used_before_ = runs_.used_seconds();  // asking happens once per process, and is no part of the budget
+    }
     VICINAL_ASSIGN_OR_RETURN(trial_, Trial::Make(input));
     record_.candidates = trial_->candidates();
     record_.refused = trial_->refused();
@@ -152,16 +155,6 @@ class Session {
 
   bool estimated() const { return record_.strategy == TuningStrategy::kEstimated; }
   bool product() const { return IsProduct(record_.key); }
-
-  Status PrepareProduct(TrialInput* input) {
-    const int64_t rows = input->adjacency.rows, measured = MeasuredProductRows(record_.key, rows);
-    VICINAL_RETURN_IF_ERROR(AskProductKernels(tools_, record_.key, rows, &runs_));
-    used_before_ = runs_.used_seconds();  // it happens once per process, and is no part of the budget
-    input->only_to_compare = true;
-    if (measured < rows) share_ = static_cast<double>(measured) / static_cast<double>(rows);
-    input->adjacency.rows = input->adjacency.cols = input->shape.rows = input->shape.cols = measured;
-    return OkStatus();
-  }
 
   // Fills in estimate_, from communities and models.
   Status EstimateFor(const WorkShape& shape) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <future>
@@ -40,6 +41,9 @@ bool IsOfProducts(const TuningRecord& record) { return record.key.operation == "
 
 class ProductsTest : public TuningTest {
  protected:
+  // For twenty rounds of two candidates.
+  static constexpr Nanoseconds kBudget = std::chrono::milliseconds(200);
+
   void MakeWithTwo(double share, Nanoseconds budget) {
     meter_ = std::make_unique<ToldMeter>(PairedTakes(share));
     EngineOptions options;
@@ -76,6 +80,7 @@ class ProductsTest : public TuningTest {
   TuneGraphRequest Products() {
     TuneGraphRequest request = Request();
     request.operation = "dense_update";
+    request.budget = kBudget;
     return request;
   }
 };
@@ -107,7 +112,8 @@ TEST_F(ProductsTest, UntunedTheFirstKernelServesInTheStandardOrder) {
     works.push_back(Describe(record.key));
   }
   EXPECT_THAT(works, UnorderedElementsAre("dense_update float32, width 12, outputs 16, with epilogue",
-                                          "dense_update float32, width 16, outputs 8"));
+                                          "dense_update float32, width 16, outputs 8, with epilogue"))
+      << "the second one is scaled by the degrees of sources";
 }
 
 TEST_F(ProductsTest, TheFasterKernelServesUnderARevisionOfItsOwn) {
@@ -156,7 +162,7 @@ TEST_F(ProductsTest, TheFasterKernelServesUnderARevisionOfItsOwn) {
 }
 
 TEST_F(ProductsTest, InTheBackgroundToo) {
-  MakeWithTwo(0.5, std::chrono::seconds(1));
+  MakeWithTwo(0.5, kBudget);
   (void)Result();
   (void)AwaitTuning("g");
   for (const TuningRecord& record : ProductRecords()) ExpectTheFastOne(record);
