@@ -12,7 +12,8 @@
 //   {"op": "aggregate", "reduce", "weighted", "width", "kernel", "config": [its parameters], "result"}
 //                                                              prepares a cell, runs it once and writes its
 //   {"op": "scores", "width", "config": [its parameters], "result"}
-//   {"op": "forward", "architecture", "weights", "tune", "result"}           result, raw float32, to the file `result`
+//   {"op": "forward", "architecture", "weights", "tune", "kernels", "result"}   result, raw float32, to the file
+//                                                              `result`; kernels: as ExecutionOptions.kernels
 //   {"op": "time", "budget_ms", "most"}                        -> us, processor_us: [microseconds of a run, ...],
 //   elapsed and of the process's processor time, which other programs disturb less; kernels; on a GPU queued, too: us
 //   of runs in batches of up to 100 that are waited for once
@@ -144,7 +145,7 @@ class Worker {
     if (graph_.features == nullptr) return FailedPrecondition("NO_FEATURES", "send op graph with features first");
     task_ = nullptr;
     const ForwardCell cell = {request.value("architecture", ""), request.value("weights", ""),
-                              request.value("tune", false)};
+                              request.value("tune", false), request.value("kernels", ForcedKernels())};
     VICINAL_ASSIGN_OR_RETURN(task_, MakeForwardTask(bench_, graph_, cell));
     return RunOnce(request);
   }
@@ -192,7 +193,7 @@ class Worker {
     const int64_t before = ResidentBytes();
     VICINAL_ASSIGN_OR_RETURN(
         task_,
-        MakeForwardTask(bench_, graph_, {request.value("architecture", ""), request.value("weights", ""), false}));
+        MakeForwardTask(bench_, graph_, {request.value("architecture", ""), request.value("weights", ""), false, {}}));
     VICINAL_RETURN_IF_ERROR(task_->Run());
     return json{{"peak_bytes", PeakMemoryBytes() - before}, {"scratch_bytes", task_->scratch_bytes()}};
   }

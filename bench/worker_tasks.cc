@@ -255,6 +255,7 @@ class ForwardTask final : public Task {
     request.features = FeatureShape::Of(*graph_.features);
     request.output = request.model->FindOutput("logits")->value;
     request.num_threads = bench_.threads;
+    request.forced = cell.forced;
     VICINAL_ASSIGN_OR_RETURN(plan_, Plan::Build(request, bench_.registry, *bench_.device));
     if (!cell.tune) return OkStatus();
     plan_ = nullptr;  // it has told the graph which work it needs

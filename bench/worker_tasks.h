@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/api/requests.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/open_device.h"
@@ -85,6 +86,7 @@ StatusOr<std::unique_ptr<Task>> MakeScoresTask(Bench& bench, std::shared_ptr<con
 struct ForwardCell {
   std::string architecture_file, weights_file;
   bool tune = false;
+  ForcedKernels forced;  // as in a request
 };
 StatusOr<std::unique_ptr<Task>> MakeForwardTask(Bench& bench, const PreparedUpload& graph, const ForwardCell& cell);
 

@@ -14,7 +14,7 @@
 
 namespace vicinal {
 
-// Edges whose values are computed together. Part of the order in which a row is reduced.
+// Messages of a row that are reduced together, and the edges of a tile by default. Part of the order of a row.
 inline constexpr int64_t kExpressionTile = 48;
 // Source and target matrices of a program.
 inline constexpr int kMaxExpressionInputs = 8;

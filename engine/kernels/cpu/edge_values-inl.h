@@ -9,6 +9,7 @@
 #define VICINAL_ENGINE_KERNELS_CPU_EDGE_VALUES_INL_H_
 #endif
 
+#include "engine/kernels/cpu/expression_tiles.h"
 #include "engine/kernels/cpu/lane_sums-inl.h"
 #include "engine/kernels/cpu/message_layers-inl.h"
 #include "engine/kernels/expression.h"
@@ -20,12 +21,12 @@ namespace vicinal::internal::HWY_NAMESPACE {
 // The edges of a tile. Without edges, "sources" and "targets" are the rows themselves.
 struct EdgeTile {
   int64_t edges = 0;
-  int64_t self[kExpressionTile];     // 0, 1, 2 ...
-  int64_t nowhere[kExpressionTile];  // zeros
-  int64_t source[kExpressionTile];
-  int64_t target[kExpressionTile];
-  float weight[kExpressionTile];
-  const float* features[kExpressionTile];
+  int64_t self[kMostTileEdges];     // 0, 1, 2 ...
+  int64_t nowhere[kMostTileEdges];  // zeros
+  int64_t source[kMostTileEdges];
+  int64_t target[kMostTileEdges];
+  float weight[kMostTileEdges];
+  const float* features[kMostTileEdges];
 };
 
 // The rows of an operand: that of edge e begins at base + index[e] * stride.
@@ -69,15 +70,19 @@ static HWY_NOINLINE HWY_MAYBE_UNUSED VF Logarithm(VF x) {
 
 class EdgeValues {
  public:
-  EdgeValues(const ExpressionArgs& args, float* registers) : args_(args), registers_(registers) {
-    for (int64_t e = 0; e < kExpressionTile; ++e) tile.self[e] = e, tile.nowhere[e] = 0;
+  EdgeValues(const ExpressionArgs& args, const TileSizes& sizes, float* registers)
+      : args_(args), sizes_(sizes), registers_(registers) {
+    for (int64_t e = 0; e < kMostTileEdges; ++e) tile.self[e] = e, tile.nowhere[e] = 0;
   }
 
   EdgeTile tile;
 
-  // REQUIRES: tile is set.
+  // REQUIRES: tile is set, to at most sizes.edges edges.
   void Compute() {
-    for (const EdgeInstruction& instruction : args_.problem.code->instructions) Execute(instruction);
+    for (first_ = 0; first_ < tile.edges; first_ += sizes_.pass) {
+      edges_ = Smaller(sizes_.pass, tile.edges - first_);
+      for (const EdgeInstruction& instruction : args_.problem.code->instructions) Execute(instruction);
+    }
   }
 
   VICINAL_INLINE OperandRows RowsOf(const EdgeOperand& operand) const {
@@ -102,10 +107,23 @@ class EdgeValues {
   }
 
   VICINAL_INLINE float* Register(const EdgeOperand& operand) const {
-    return registers_ + operand.offset * kExpressionTile + operand.first;
+    return registers_ + operand.offset * sizes_.edges + operand.first;
   }
 
  private:
+  // The row of a register of the first edge of this pass.
+  VICINAL_INLINE float* First(const EdgeOperand& operand) const { return Register(operand) + first_ * operand.stride; }
+  // The rows of an operand from the first edge of this pass on.
+  VICINAL_INLINE OperandRows PassRows(const EdgeOperand& operand) const {
+    OperandRows rows = RowsOf(operand);
+    rows.index += first_;
+    return rows;
+  }
+  // Where rows that lie one after the other begin.
+  VICINAL_INLINE const float* FlatRows(const EdgeOperand& operand) const {
+    return IsOne(operand) ? &operand.number : First(operand);
+  }
+
   HWY_NOINLINE void Execute(const EdgeInstruction& i) {
     switch (i.op) {
       case EdgeOp::kAdd:
@@ -156,9 +174,9 @@ class EdgeValues {
 
   template <class Op>
   HWY_NOINLINE void Flat(const EdgeInstruction& i) {
-    const int64_t count = tile.edges * i.to.width;
-    const float *const a = RowsOf(i.a).base, *const b = RowsOf(i.b).base;
-    float* const to = Register(i.to);
+    const int64_t count = edges_ * i.to.width;
+    const float *const a = FlatRows(i.a), *const b = FlatRows(i.b);
+    float* const to = First(i.to);
     const bool one_a = IsOne(i.a), one_b = IsOne(i.b);
     const VF all_a = hn::Set(Floats(), *a), all_b = hn::Set(Floats(), *b);
     for (int64_t k = 0; k < count; k += kLanes) {
@@ -169,10 +187,10 @@ class EdgeValues {
 
   template <class Op, bool kOneA, bool kOneB>
   HWY_NOINLINE void Rows(const EdgeInstruction& i) {
-    const OperandRows rows_a = RowsOf(i.a), rows_b = RowsOf(i.b);
+    const OperandRows rows_a = PassRows(i.a), rows_b = PassRows(i.b);
     const int64_t width = i.to.width, stride = i.to.stride;
-    float* to = Register(i.to);
-    for (int64_t e = 0; e < tile.edges; ++e, to += stride) {
+    float* to = First(i.to);
+    for (int64_t e = 0; e < edges_; ++e, to += stride) {
       const float *const a = rows_a[e], *const b = rows_b[e];
       const VF all_a = hn::Set(Floats(), *a), all_b = hn::Set(Floats(), *b);
       for (int64_t c = 0; c < width; c += kLanes) {
@@ -184,9 +202,9 @@ class EdgeValues {
 
   template <class F>
   VICINAL_INLINE void Unary(const EdgeInstruction& i, const F& f) {
-    const OperandRows rows = RowsOf(i.a);
-    float* to = Register(i.to);
-    int64_t edges = tile.edges, width = i.to.width;
+    const OperandRows rows = PassRows(i.a);
+    float* to = First(i.to);
+    int64_t edges = edges_, width = i.to.width;
     // Packed rows are one long row.
     if (i.to.stride == width && IsPacked(i.a, width)) width *= edges, edges = 1;
     for (int64_t e = 0; e < edges; ++e, to += i.to.stride) {
@@ -198,11 +216,11 @@ class EdgeValues {
 
   HWY_NOINLINE void Copy(const EdgeInstruction& i) {
     const bool featured = i.a.place == EdgePlace::kFeatures;
-    const OperandRows rows = RowsOf(i.a);
+    const OperandRows rows = PassRows(i.a);
     const int64_t width = i.to.width;
-    float* to = Register(i.to);
-    for (int64_t e = 0; e < tile.edges; ++e, to += i.to.stride) {
-      const float* const a = featured ? tile.features[e] + i.a.first : rows[e];
+    float* to = First(i.to);
+    for (int64_t e = 0; e < edges_; ++e, to += i.to.stride) {
+      const float* const a = featured ? tile.features[first_ + e] + i.a.first : rows[e];
       for (int64_t c = 0; c < width; c += kLanes)
         StoreSome(Activate(LoadSome(a + c, width - c), i.activation), to + c, width - c);
     }
@@ -214,19 +232,19 @@ class EdgeValues {
     const float* const bias = i.bias >= 0 ? static_cast<const float*>((*args_.parameters)[i.bias]) : nullptr;
     if (i.to.width > 4) {
       return ApplyLayer(
-          {Register(i.a), Register(i.to), i.a.stride, i.to.stride, i.a.width, i.to.width, {weight, bias, i.activation}},
-          tile.edges);
+          {First(i.a), First(i.to), i.a.stride, i.to.stride, i.a.width, i.to.width, {weight, bias, i.activation}},
+          edges_);
     }
-    const OperandRows rows = RowsOf(i.a);
+    const OperandRows rows = PassRows(i.a);
     LaneSums sums;
-    for (int64_t e = 0; e < tile.edges; ++e) {
+    for (int64_t e = 0; e < edges_; ++e) {
       for (int64_t h = 0; h < i.to.width; ++h)
-        sums.Add(Products(rows[e], weight + h * i.a.width, i.a.width), Register(i.to) + e * i.to.stride + h);
+        sums.Add(Products(rows[e], weight + h * i.a.width, i.a.width), First(i.to) + e * i.to.stride + h);
     }
     sums.Flush();
     if (bias == nullptr && i.activation.kind == ActivationKind::kNone) return;
-    for (int64_t e = 0; e < tile.edges; ++e) {
-      float* const to = Register(i.to) + e * i.to.stride;
+    for (int64_t e = 0; e < edges_; ++e) {
+      float* const to = First(i.to) + e * i.to.stride;
       VF x = LoadSome(to, i.to.width);
       if (bias != nullptr) x = hn::Add(x, LoadSome(bias, i.to.width));
       StoreSome(Activate(x, i.activation), to, i.to.width);
@@ -234,11 +252,11 @@ class EdgeValues {
   }
 
   HWY_NOINLINE void SumParts(const EdgeInstruction& i) {
-    const OperandRows rows = RowsOf(i.a), others = RowsOf(i.b);
+    const OperandRows rows = PassRows(i.a), others = PassRows(i.b);
     const int64_t parts = i.to.width, width = i.a.width / parts;
     LaneSums sums;
-    for (int64_t e = 0; e < tile.edges; ++e) {
-      float* const to = Register(i.to) + e * i.to.stride;
+    for (int64_t e = 0; e < edges_; ++e) {
+      float* const to = First(i.to) + e * i.to.stride;
       for (int64_t k = 0; k < parts; ++k) {
         const float* const a = rows[e] + k * width;
         sums.Add(i.op == EdgeOp::kDot ? Products(a, others[e] + k * width, width) : Terms(a, width), to + k);
@@ -246,18 +264,18 @@ class EdgeValues {
     }
     sums.Flush();
     if (i.activation.kind == ActivationKind::kNone) return;
-    for (int64_t e = 0; e < tile.edges; ++e) {
-      float* const to = Register(i.to) + e * i.to.stride;
+    for (int64_t e = 0; e < edges_; ++e) {
+      float* const to = First(i.to) + e * i.to.stride;
       for (int64_t c = 0; c < parts; c += kLanes)
         StoreSome(Activate(LoadSome(to + c, parts - c), i.activation), to + c, parts - c);
     }
   }
 
   HWY_NOINLINE void Repeat(const EdgeInstruction& i) {
-    const OperandRows rows = RowsOf(i.a);
+    const OperandRows rows = PassRows(i.a);
     const int64_t times = i.to.width / i.a.width;
-    float* to = Register(i.to);
-    for (int64_t e = 0; e < tile.edges; ++e, to += i.to.stride) {
+    float* to = First(i.to);
+    for (int64_t e = 0; e < edges_; ++e, to += i.to.stride) {
       const float* const a = rows[e];
       for (int64_t k = 0; k < i.a.width; ++k) {
         const VF x = Activate(hn::Set(Floats(), a[k]), i.activation);
@@ -279,7 +297,9 @@ class EdgeValues {
   }
 
   const ExpressionArgs& args_;
-  float* const registers_;  // [register_floats, kExpressionTile]
+  const TileSizes sizes_;
+  float* const registers_;         // [register_floats, sizes.edges]
+  int64_t first_ = 0, edges_ = 0;  // of this pass
 };
 
 }  // namespace vicinal::internal::HWY_NAMESPACE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Message functions as expressions ("edge_tiles"): an interpreter of vectors.
 //
-// Idea: the values of a tile of edges (kExpressionTile) stand in registers, small matrices in the near caches. An
+// Idea: the values of a tile of edges stand in registers, small matrices in the near caches. An
 // instruction is carried out for the whole tile before the next begins, so that choosing it costs nothing against its
 // loop, and the loop is SIMD over columns. Then the tile's messages are reduced row by row. Nothing of the size of the
 // edges is written or read.
@@ -10,6 +10,10 @@
 //
 // Bytes moved: per edge 4 + 4 * gathered columns, 4 A of features; per row what targets have, and the result. Registers
 // are tile * register_floats * 4 bytes, read and written in the caches.
+//
+// Parameters: edge_tile, edges that an instruction is carried out for before the next (0: 48; up to 192). Fewer keep
+// wide values in the nearest cache, more choose instructions less often. prefetch_columns of a source, when its edge
+// enters the tile (0: 256; -1: none).
 //
 // Determinism: one thread per row. A row of up to a tile's edges is reduced within one tile; a longer one in pieces of
 // kExpressionTile edges, counted from its own first edge. So its bits depend neither on other rows, nor on threads, nor
@@ -21,8 +25,11 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <string_view>
+#include <vector>
 
 #include "engine/kernels/cpu/edge_features.h"
+#include "engine/kernels/cpu/expression_tiles.h"
 #include "engine/kernels/cpu/kernels.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/work.h"
@@ -41,8 +48,8 @@ namespace vicinal::internal {
 namespace {
 
 // A thread's scratch in floats: registers of a tile, then the state of one row.
-int64_t ExpressionScratchFloats(const EdgeCode& code) {
-  return (code.register_floats * kExpressionTile + code.state_floats + kEdgePanel - 1) / kEdgePanel * kEdgePanel +
+int64_t ExpressionScratchFloats(const EdgeCode& code, const TileSizes& sizes) {
+  return (code.register_floats * sizes.edges + code.state_floats + kEdgePanel - 1) / kEdgePanel * kEdgePanel +
          kEdgePanel;
 }
 
@@ -59,8 +66,9 @@ class EdgeTiles {
   EdgeTiles(const ExpressionArgs& args, float* scratch)
       : args_(args),
         code_(*args.problem.code),
-        values_(args, scratch),
-        state_(scratch + code_.register_floats * kExpressionTile) {}
+        sizes_(args.config),
+        values_(args, sizes_, scratch),
+        state_(scratch + code_.register_floats * sizes_.edges) {}
 
   HWY_NOINLINE void Run(int64_t begin, int64_t end) {
     const int64_t* const row_ptr = args_.adjacency.row_ptr;
@@ -70,10 +78,10 @@ class EdgeTiles {
         StoreRow(row, 0);
         continue;
       }
-      if (values_.tile.edges + degree > kExpressionTile) Flush();
       for (int64_t k = 0; k < degree; k += kExpressionTile) {
-        if (k > 0) Flush();
-        Append(row, k, Smaller(degree, k + kExpressionTile), degree);
+        const int64_t end = Smaller(degree, k + kExpressionTile);
+        if (values_.tile.edges + end - k > sizes_.edges) Flush();
+        Append(row, k, end, degree);
       }
     }
     Flush();
@@ -103,7 +111,7 @@ class EdgeTiles {
     for (const ConstMatrixView& view : args_.sources) {
       if (view.empty()) return;
       const float* const row = view.row(source);
-      for (int64_t c = 0; c < Smaller(view.cols, 256); c += 16) hwy::Prefetch(row + c);
+      for (int64_t c = 0; c < Smaller(view.cols, sizes_.prefetched); c += 16) hwy::Prefetch(row + c);
     }
   }
 
@@ -140,19 +148,21 @@ class EdgeTiles {
 
   const ExpressionArgs& args_;
   const EdgeCode& code_;
+  const TileSizes sizes_;
   EdgeValues values_;
   float* const state_;
   int64_t num_segments_ = 0;
-  EdgeSegment segments_[kExpressionTile];
+  EdgeSegment segments_[kMostTileEdges];
 };
 
 // Rows [begin, end) of a program over rows.
 inline HWY_NOINLINE void ComputeRows(const ExpressionArgs& args, float* scratch, int64_t begin, int64_t end) {
-  EdgeValues values(args, scratch);
+  const TileSizes sizes(args.config);
+  EdgeValues values(args, sizes, scratch);
   const EdgeOperand& result = args.problem.code->results[0].value;
-  for (int64_t row = begin; row < end; row += kExpressionTile) {
+  for (int64_t row = begin; row < end; row += sizes.edges) {
     EdgeTile& tile = values.tile;
-    tile.edges = Smaller(end - row, kExpressionTile);
+    tile.edges = Smaller(end - row, sizes.edges);
     for (int64_t e = 0; e < tile.edges; ++e) tile.target[e] = row + e, tile.weight[e] = 1.0f;
     values.Compute();
     const OperandRows rows = values.RowsOf(result);
@@ -168,7 +178,7 @@ inline HWY_NOINLINE void ComputeRows(const ExpressionArgs& args, float* scratch,
 
 void ExpressionAll(const ExpressionArgs& args, ThreadPool* pool, float* scratch) {
   const EdgeCode& code = *args.problem.code;
-  const int64_t floats = ExpressionScratchFloats(code);
+  const int64_t floats = ExpressionScratchFloats(code, TileSizes(args.config));
   // A core does about 16 operations per nanosecond, and gathers a line of 16 columns in one.
   const double work = 2 + code.operations / 16 + static_cast<double>(code.gathered) / 16;
   const double store = 5 + static_cast<double>(code.width) / 8;
@@ -198,9 +208,17 @@ class EdgeTilesKernel final : public ExpressionKernel {
   DeclaredOrder declared_order() const override { return {"expression_tiles", 1, true}; }
   Refusal WhyUnsupported(const ExpressionProblem&) const override { return {}; }
 
-  size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig&, int num_threads) const override {
-    return static_cast<size_t>(num_threads) * static_cast<size_t>(ExpressionScratchFloats(*problem.code)) *
-           sizeof(float);
+  std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "prefetch_columns"}; }
+  std::vector<KernelConfig> Candidates(const ExpressionProblem&) const override {
+    std::vector<KernelConfig> candidates = {KernelConfig()};
+    // Smaller tiles and other prefetching were not faster beyond noise (docs/notebook/message_expressions.md).
+    for (const int32_t tile : {96, 192}) candidates.push_back({{tile, 0}});
+    return candidates;
+  }
+
+  size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig& config, int num_threads) const override {
+    return static_cast<size_t>(num_threads) *
+           static_cast<size_t>(ExpressionScratchFloats(*problem.code, TileSizes(config))) * sizeof(float);
   }
 
   // Panels of kEdgePanel outputs, padded with zeros; up to four outputs: their rows.

@@ -168,6 +168,33 @@ TEST(ExpressionDeterminism, EqualBitsForThreadsAndSubsets) {
   }
 }
 
+// Tiles of fewer edges than a piece of a row, of more, and of odd numbers, beyond the limits as well.
+TEST(ExpressionDeterminism, EqualBitsForAllSchedules) {
+  std::vector<TestGraph> graphs = Zoo();
+  graphs.push_back(RowsAroundTiles());
+  graphs.push_back(LargeGraph(300, 20000));
+  for (const TestGraph& graph : graphs) {
+    for (const auto& [width, heads] : {std::pair<int64_t, int64_t>{1, 1}, {4, 2}, {33, 3}, {80, 80}}) {
+      SCOPED_TRACE(graph.name + " " + std::to_string(width));
+      const Operands operands(graph, width, heads);
+      TestMatrix expected(graph.targets, operands.code->width, 0);
+      ASSERT_TRUE(Launch(Fastest(), operands.Args(expected.view())).ok());
+      std::vector<KernelConfig> configs = Fastest().kernel().Candidates(operands.Args(expected.view()).problem);
+      for (const int32_t tile : {1, 7, 13, 24, 47, 50, 100, 145, 5000}) configs.push_back({{tile, 0}});
+      configs.push_back({{31, 16}});
+      configs.push_back({{0, -1}});
+      for (const KernelConfig& config : configs) {
+        TestMatrix dst(graph.targets, operands.code->width, 5);
+        ExpressionArgs args = operands.Args(dst.view());
+        args.config = config;
+        ASSERT_TRUE(Launch(Fastest(), args, 2).ok());
+        ASSERT_EQ(dst.Values(), expected.Values()) << config.values[0] << ", " << config.values[1];
+        ASSERT_EQ(Fastest().kernel().ReductionOrder(args.problem, config), 0);
+      }
+    }
+  }
+}
+
 TEST(ExpressionNonFinite, NaNStaysWithTheRowsThatReadIt) {
   TestGraph graph{"ladder", 40, 40, {}};
   for (int32_t i = 1; i < 40; ++i) {
