@@ -69,7 +69,7 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
       absl::StrCat(
           "the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
           " bytes for one message (--max_response_bytes); use ClassifyStream, EmbedStream or PredictLinksStream, or "
-          "ask for fewer nodes, links, graphs or outputs"));
+          "ask for fewer nodes, links, partners (k), graphs or outputs"));
 }
 
 Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {
