@@ -221,7 +221,7 @@ class FakeEngine : public Engine {
   WorkLimits put_limits;  // of the last feature set
   int puts = 0;
   int64_t features_are_of = -1;  // the graph's version that came with the last ones
-  bool keeps = false;  // has a state directory
+  bool keeps = false;            // has a state directory
   std::optional<GraphSource> last_graph;
   bool prepares = false;  // nothing that was put is READY
   mutable UploadedVersion last_waited;

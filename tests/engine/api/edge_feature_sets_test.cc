@@ -222,7 +222,8 @@ TEST_F(EdgeFeatureSetsTest, RowsOfAnotherVersionOfTheGraphAreRefused) {
   Put("own", EdgeRows(0.5f), /*replace=*/true);
   const int64_t now = engine_->GetGraph("own")->serving->version;
   ASSERT_GT(now, version);
-  const HostTensor fits = Floats(EdgeRows(1.0f), {kSmallEdges, 2}), short_by_one = Floats(std::vector<float>(10), {5, 2});
+  const HostTensor fits = Floats(EdgeRows(1.0f), {kSmallEdges, 2}),
+                   short_by_one = Floats(std::vector<float>(10), {5, 2});
   for (const HostTensor* const rows : {&fits, &short_by_one}) {
     const Status old = engine_->PutEdgeFeatures("own", "s", {rows->view(), "", version}, false, 0).status();
     ExpectRefused(old, StatusCode::kAborted, "GRAPH_REPLACED");
