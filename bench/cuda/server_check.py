@@ -514,13 +514,15 @@ def product_state(server, asked):
     said = server.call("graph", "explain", "products", "--model", "products")
     steps = [s for s in said.get("plan", said)["steps"] if s.get("operation") == "dense_update"]
     whole, answer = server.matrix("whole", "classify", *asked, "--logits", *takes_rows(server)[:2])
+    _, plain = server.matrix("plain", "classify", *asked, "--logits")  # answers of forced kernels have no revision
     few = ["classify", *asked, "--logits", "--nodes", "5,0,299999,77,5", *takes_rows(server)[:2], "--receptive_field"]
     field, by_field = server.matrix("field", *few, "always")
     full, _ = server.matrix("full", *few, "never")
     passes = sorted(server.call(*few, "never", "--repeat", "40")["round_trip_seconds"])
     rows = whole[[5, 0, 299999, 77, 5]]
     revisions = [a["served_by"]["numerics_revision"] for a in (answer, by_field)]
-    return {"kernels": [s["kernel"] for s in steps], "whole": whole, "revision": revisions[0], "us": round(1e6 * passes[len(passes) // 2]),
+    return {"kernels": [s["kernel"] for s in steps], "whole": whole, "revision": plain["served_by"]["numerics_revision"],
+            "us": round(1e6 * passes[len(passes) // 2]),
             "same": revisions[0] == revisions[1] and rows.tobytes() == field.tobytes() == full.tobytes(),
             "records": [s["tuning"] for s in steps if "tuning" in s]}  # fmt: skip
 
@@ -555,16 +557,18 @@ def tuned_products(checks, folder, device, bin_folder):
             seconds = time.monotonic() - began
             tried = [{c["kernel"]: round(c.get("measured_seconds", 0) * 1e6, 1) for c in r.get("candidates", [])} for r in records]
             refused = [{c["kernel"]: c["reason"] for c in r.get("refusals", [])} for r in records]
-            chosen = [c["kernel"] for r in records for c in r.get("candidates", []) if c["outcome"] == "OUTCOME_CHOSEN"]
+            chosen = [c["kernel"] for r in records for c in r.get("candidates", []) if c["outcome"].endswith("CHOSEN")]
             tuned = product_state(gpu, asked)
             moved = "cublas" in chosen
             check("tuned", tuned, sorted(tuned["kernels"]) == sorted(chosen) and moved == (tuned["revision"] != untuned["revision"]),
-                  tuning_seconds=round(seconds, 2), tried_us=tried, gains=[round(r.get("gain", 0), 3) for r in records],
+                  revisions=[untuned["revision"], tuned["revision"]], chosen=chosen, tuning_seconds=round(seconds, 2), tried_us=tried,
+                  gains=[round(r.get("gain", 0), 3) for r in records],
                   refused=refused, notes=[r.get("note", "") for r in records])  # fmt: skip
             if any("cublas" in one for one in tried):
                 gpu.call(*tune, "--force", "cublas")
                 forced = product_state(gpu, asked)
-                check("cublas forced on the graph", forced, forced["kernels"] == ["cublas", "cublas"] and forced["revision"] != untuned["revision"])
+                check("cublas forced on the graph", forced, forced["kernels"] == ["cublas", "cublas"] and forced["revision"] != untuned["revision"],
+                      revisions=[untuned["revision"], forced["revision"]])
             gpu.call(*tune, "--reset")
             again = product_state(gpu, asked)
             check("reset", again, again["revision"] == untuned["revision"] and again["whole"].tobytes() == untuned["whole"].tobytes())
