@@ -315,8 +315,9 @@ class Session {
                        faster->whole_graph_only ? "whole graphs only" : "adds in another order"));
     }
     if (share_ < 1.0) {
-      add(absl::StrFormat(product() ? "measured on %.1f %% of the rows" : "measured on rows with %.1f %% of the edges",
-                          100.0 * share_));
+      const double percent = 100.0 * share_;
+      add(product() ? absl::StrFormat("measured on %.1f %% of the rows", percent)
+                    : absl::StrFormat("measured on rows with %.1f %% of the edges", percent));
     }
     return note;
   }
