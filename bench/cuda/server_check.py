@@ -23,7 +23,12 @@ import tempfile
 import time
 import urllib.request
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, ROOT)
+
 import numpy as np
+
+from bench.state import common
 
 TOLERANCE = 5e-6  # either device is within 2e-6 of float64
 NARROW_TOLERANCE = 2e-2
@@ -422,14 +427,8 @@ def tiers(checks, folder, options, data):
 
 def write_tensors(path, tensors):
     """A safetensors file of float32 arrays."""
-    header, data = {}, b""
-    for name, array in tensors.items():
-        bytes_of = np.ascontiguousarray(array, np.float32).tobytes()
-        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(bytes_of)]}
-        data += bytes_of
-    text = json.dumps(header).encode()
     with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + data)
+        file.write(common.safetensors(tensors))
 
 
 def memory_of(server):
