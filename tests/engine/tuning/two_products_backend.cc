@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/kernels/backend.h"
 #include "engine/kernels/cpu/reference.h"
-#include "tests/engine/plan/own_memory_device.h"
+#include "tests/engine/plan/own_memory_backend.h"
 
 namespace vicinal::testing {
 namespace {
@@ -51,27 +51,13 @@ class PairedProducts final : public DenseUpdateKernel {
   }
 };
 
-int DeviceCount() { return 1; }
-
-StatusOr<std::unique_ptr<Device>> OpenDevice(int, const DeviceLimits&) {
-  return std::unique_ptr<Device>(std::make_unique<OwnMemoryDevice>());
-}
-
-void RegisterKernels(KernelRegistry& there, Device*) {
-  static const KernelRegistry* const cpu = [] {
-    auto* const registry = new KernelRegistry;  // as long as the kernels that refer to it: until the process ends
-    RegisterCpuKernels(*registry);
-    return registry;
-  }();
-  AddKernelsThere(cpu->aggregate, &there.aggregate);
-  AddKernelsThere(cpu->dense_update, &there.dense_update);
+void RegisterKernels(KernelRegistry& there, Device* device) {
+  RegisterKernelsThere(there, device);
   there.dense_update.Add(std::make_unique<PairedProducts>());
-  AddKernelsThere(cpu->sparse_update, &there.sparse_update);
-  AddKernelsThere(cpu->rowwise, &there.rowwise);
 }
 
-const BackendTable kTable = {kBackendInterfaceVersion, BackendBuildId(), "two products", &DeviceCount, &OpenDevice,
-                             &RegisterKernels};
+const BackendTable kTable = {kBackendInterfaceVersion, BackendBuildId(),     "two products",
+                             &OneOwnMemoryDevice,      &OpenOwnMemoryDevice, &RegisterKernels};
 
 }  // namespace
 }  // namespace vicinal::testing
