@@ -393,8 +393,10 @@ void EngineImpl::OpenDurable() {
       options_.follow_period,
       options_.state_retry_period,
       layout_keeper_.get(),
-      [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
-             bool waited_for) { changes_.BeforeLoaded(graph, feature_sets, waited_for); },
+      [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets) {
+        changes_.BeforeLoaded(graph, feature_sets);
+      },
+      [this](const std::string& name, const StopCheck& stop) { changes_.AfterStart(name, stop); },
       [this](const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
              const StopCheck& stop) { changes_.BeforeFollowingGraph(graph, feature_sets, stop); },
       [this](const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) {

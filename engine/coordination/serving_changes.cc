@@ -57,8 +57,16 @@ void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<
 }
 
 void ServingChanges::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                                  const std::vector<FeatureSet>& feature_sets, bool waited_for) const {
-  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets), waited_for);
+                                  const std::vector<FeatureSet>& feature_sets) const {
+  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets));
+}
+
+void ServingChanges::AfterStart(const std::string& graph, const StopCheck& stop) const {
+  const StatusOr<GraphStatus> status = parts_.graphs->Get(graph);
+  if (!status.ok() || status->graph == nullptr) return;  // deleted, or evicted meanwhile
+  std::vector<FeatureSet> sets;
+  for (const FeatureSetHandle& set : status->feature_sets) sets.push_back(*set);
+  parts_.plans_ahead->BeforeGraph(status->graph, UsualFeatures(sets), nullptr, stop);
 }
 
 void ServingChanges::BeforeFollowingGraph(const std::shared_ptr<const PreparedGraph>& graph,

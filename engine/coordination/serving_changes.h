@@ -46,13 +46,15 @@ class ServingChanges {
                    const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) const;
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop) const;
   // As DurableStore::Parts::before_serving.
-  void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
-                    bool waited_for) const;
+  void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
+                    const std::vector<FeatureSet>& feature_sets) const;
   // As DurableStore::Parts::before_following_graph.
   void BeforeFollowingGraph(const std::shared_ptr<const PreparedGraph>& graph,
                             const std::vector<FeatureSet>& feature_sets, const StopCheck& stop) const;
 
   // --- after ---
+  // As DurableStore::Parts::after_start.
+  void AfterStart(const std::string& graph, const StopCheck& stop) const;
   // Graphs were loaded, deleted or replaced.
   void GraphsChanged() const;
   // A feature set was deleted or replaced.

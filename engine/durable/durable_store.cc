@@ -22,7 +22,7 @@ DurableStore::DurableStore(Parts parts)
                [this](const VersionId& id, const Status& error) { return CannotLoad(id, error); }, parts_.read_only,
                parts_.num_loaders, parts_.max_waiting, parts_.layouts,
                [this](const std::shared_ptr<const PreparedGraph>& graph) { StoreLayouts(graph); },
-               parts_.before_serving, parts_.clock}),
+               parts_.before_serving, parts_.after_start, parts_.clock}),
       writer_([this] { parts_.read_only ? FollowLoop() : WriteLoop(); }) {}
 
 DurableStore::~DurableStore() {

@@ -67,10 +67,10 @@ class DurableStore {
     // times. 0: only when Retry is called.
     std::chrono::milliseconds retry_period{0};
     LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
-    // As GraphLoader::Parts::before_serving, which is not called after loader().Stop().
-    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
-                       bool waited_for)>
+    // As in GraphLoader::Parts; neither is called after loader().Stop().
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets)>
         before_serving = {};
+    std::function<void(const std::string& name, const StopCheck& stop)> after_start = {};
     // A read replica: the writer's version of a graph with these feature sets, of feature sets of a graph that serves,
     // or of a model is in memory and about to serve in place of an earlier one. `stop`: it need not wait any longer.
     // Not called after StopFollowing. May be empty.

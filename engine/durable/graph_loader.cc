@@ -177,13 +177,13 @@ Status GraphLoader::LoadAndWait(const std::string& name, const WorkLimits& limit
   return *outcome->status;
 }
 
-// The next name whose task waits, and whether what is in memory may be evicted for it.
-bool GraphLoader::Next(std::string* name, bool* evict, Ended* ended) {
+// The next task that waits, or what is left to do after the start.
+std::optional<GraphLoader::Job> GraphLoader::Next(Ended* ended) {
   for (std::deque<std::string>* const queue : {&urgent_, &at_start_}) {
     while (!queue->empty()) {
-      *name = std::move(queue->front());
+      Job job = {std::move(queue->front())};
       queue->pop_front();
-      const auto task = tasks_.find(*name);
+      const auto task = tasks_.find(job.name);
       if (task == tasks_.end() || task->second.running) continue;
       TakeEnded(&task->second, ended);
       if (task->second.waiters.empty() && !task->second.at_start) {
@@ -191,65 +191,96 @@ bool GraphLoader::Next(std::string* name, bool* evict, Ended* ended) {
         continue;
       }
       task->second.running = true;
-      *evict = !task->second.waiters.empty();
-      return true;
+      job.evict = !task->second.waiters.empty();
+      return job;
     }
   }
-  return false;
+  if (starting_ > 0 || after_start_runs_ || after_start_.empty()) return std::nullopt;
+  after_start_runs_ = true;
+  Job job = {std::move(after_start_.front()), /*evict=*/false, /*after_start=*/true};
+  after_start_.pop_front();
+  return job;
+}
+
+std::optional<GraphLoader::Job> GraphLoader::WaitForJob() {
+  for (;;) {
+    Ended ended;
+    std::optional<Job> job;
+    {
+      MutexLock lock(&mutex_);
+      for (;;) {
+        if (stopping_) return std::nullopt;
+        job = Next(&ended);
+        if (job || !ended.empty()) break;
+        changed_.Wait(&mutex_);
+      }
+    }
+    for (const auto& [done, why] : ended) done(why);
+    if (job) return job;
+  }
 }
 
 void GraphLoader::Loop() {
   std::unique_ptr<DeviceContext> context;
   std::optional<HostThreads> threads;
-  for (;;) {
-    std::string name;
-    bool evict = false;
-    Ended ended;
-    bool found = false;
-    {
-      MutexLock lock(&mutex_);
-      for (;;) {
-        found = !stopping_ && Next(&name, &evict, &ended);
-        if (found || stopping_ || !ended.empty()) break;
-        changed_.Wait(&mutex_);
-      }
+  while (const std::optional<Job> job = WaitForJob()) {
+    if (job->after_start) {
+      RunAfterStart(*job);
+      continue;
     }
-    for (const auto& [done, why] : ended) done(why);
-    if (!found && ended.empty()) return;  // it stops
-    if (!found) continue;
     if (context == nullptr) {
       context = parts_.device->CreateContext();
       threads.emplace(*context);
     }
-    if (evict) parts_.graphs->Touch(name);  // others go first
-    std::optional<LimitedDevice::WithoutEviction> keep;
-    if (!evict) keep.emplace();
-    // Held until its requests have it: others that need memory meanwhile would send it away again.
-    std::shared_ptr<const PreparedGraph> graph;
-    const Status loaded = LoadNow(name, evict, threads->pool(), &graph);
-    keep.reset();
-    std::vector<Waiter> waiters;
-    bool at_start = false;
-    {
-      MutexLock lock(&mutex_);
-      const auto found = tasks_.find(name);
-      Task& task = found->second;
-      task.running = false;
-      if (!evict && loaded.code() == StatusCode::kResourceExhausted && !task.waiters.empty()) {
-        urgent_.push_front(name);  // a request came meanwhile, for which others may be evicted
-        continue;
-      }
-      at_start = task.at_start;
-      waiters = std::move(task.waiters);
-      waiting_ -= static_cast<int64_t>(waiters.size());
-      tasks_.erase(found);
-    }
-    for (const Waiter& waiter : waiters) waiter.done(loaded);
-    graph.reset();  // once all are loaded(), none is held
-    if (!at_start) continue;
-    MutexLock lock(&mutex_);
-    --starting_;
+    RunLoad(*job, threads->pool());
   }
+}
+
+void GraphLoader::RunLoad(const Job& job, ThreadPool* pool) {
+  if (job.evict) parts_.graphs->Touch(job.name);  // others go first
+  std::optional<LimitedDevice::WithoutEviction> keep;
+  if (!job.evict) keep.emplace();
+  // Held until its requests have it: others that need memory meanwhile would send it away again.
+  std::shared_ptr<const PreparedGraph> graph;
+  const Status loaded = LoadNow(job.name, job.evict, pool, &graph);
+  keep.reset();
+  std::vector<Waiter> waiters;
+  bool at_start = false;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = tasks_.find(job.name);
+    Task& task = found->second;
+    task.running = false;
+    if (!job.evict && loaded.code() == StatusCode::kResourceExhausted && !task.waiters.empty()) {
+      urgent_.push_front(job.name);  // a request came meanwhile, for which others may be evicted
+      return;
+    }
+    at_start = task.at_start;
+    waiters = std::move(task.waiters);
+    waiting_ -= static_cast<int64_t>(waiters.size());
+    tasks_.erase(found);
+  }
+  for (const Waiter& waiter : waiters) waiter.done(loaded);
+  const bool serves = graph != nullptr;
+  graph.reset();  // once all are loaded(), none is held
+  if (!at_start) return;
+  MutexLock lock(&mutex_);
+  if (serves && !job.evict && parts_.after_start) after_start_.push_back(job.name);
+  --starting_;
+}
+
+void GraphLoader::RunAfterStart(const Job& job) {
+  parts_.after_start(job.name, [this]() -> Status {
+    MutexLock lock(&mutex_);
+    return stopping_ ? Stopping() : OkStatus();
+  });
+  bool last = false;
+  {
+    MutexLock lock(&mutex_);
+    after_start_runs_ = false;
+    last = after_start_.empty() && !stopping_;
+  }
+  if (last) parts_.logger->Log(LogLevel::kInfo, "plans of the start made", {});
 }
 
 Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* pool,
@@ -271,7 +302,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     if (!no_room) parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
     if (loaded.ok()) {
       const MutexLock serving(&serving_mutex_);
-      if (parts_.before_serving) parts_.before_serving(loaded->graph, loaded->feature_sets, evict);
+      if (evict && parts_.before_serving) parts_.before_serving(loaded->graph, loaded->feature_sets);
       *graph = loaded->graph;
       parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
       parts_.logger->Log(

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,10 +57,12 @@ class GraphLoader {
     LayoutKeeper* layouts = nullptr;  // null: layouts are not kept
     // A graph is in memory, with its stored layouts, and is about to serve; may be empty.
     std::function<void(const std::shared_ptr<const PreparedGraph>& graph)> on_graph = {};
-    // The same of a graph that Load or LoadAll has read; `waited_for`: for a caller of Load. May be empty.
-    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets,
-                       bool waited_for)>
+    // The same of a graph that was read for a caller of Load. May be empty.
+    std::function<void(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<FeatureSet>& feature_sets)>
         before_serving = {};
+    // A graph that LoadAll has loaded serves. Called for one graph at a time, once none of LoadAll is left to be loaded
+    // and when no request waits for a graph. `stop`: the loader is stopping. May be empty.
+    std::function<void(const std::string& name, const StopCheck& stop)> after_start = {};
     const Clock* clock = &Clock::Real();  // of the limits of those who wait
   };
   explicit GraphLoader(Parts parts);
@@ -105,6 +108,12 @@ class GraphLoader {
     bool at_start = false;  // of LoadAll
     bool running = false;
   };
+  // What a thread does next.
+  struct Job {
+    std::string name;
+    bool evict = false;        // what is in memory may be evicted for it
+    bool after_start = false;  // it serves already: Parts::after_start
+  };
   struct Loaded {
     std::shared_ptr<const PreparedGraph> graph;
     std::vector<FeatureSet> feature_sets;
@@ -112,7 +121,11 @@ class GraphLoader {
   };
 
   void Loop();
-  bool Next(std::string* name, bool* evict, Ended* ended) VICINAL_REQUIRES(mutex_);
+  // Waits for it. None: the loader stops.
+  std::optional<Job> WaitForJob();
+  std::optional<Job> Next(Ended* ended) VICINAL_REQUIRES(mutex_);
+  void RunLoad(const Job& job, ThreadPool* pool);
+  void RunAfterStart(const Job& job);
   // Takes those out of the task whose limits have ended their wait.
   void TakeEnded(Task* task, Ended* ended) VICINAL_REQUIRES(mutex_);
   // Versions of one feature set, which rise: adds the latest that can be read, and why a later one cannot.
@@ -143,6 +156,9 @@ class GraphLoader {
   // Names of tasks, which may have ended meanwhile.
   std::deque<std::string> urgent_ VICINAL_GUARDED_BY(mutex_);
   std::deque<std::string> at_start_ VICINAL_GUARDED_BY(mutex_);
+  // Those of the start that serve, for Parts::after_start; one thread calls it at a time.
+  std::deque<std::string> after_start_ VICINAL_GUARDED_BY(mutex_);
+  bool after_start_runs_ VICINAL_GUARDED_BY(mutex_) = false;
   int64_t waiting_ VICINAL_GUARDED_BY(mutex_) = 0;
   int64_t starting_ VICINAL_GUARDED_BY(mutex_) = 0;  // tasks of LoadAll that have not ended
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;

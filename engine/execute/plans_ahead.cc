@@ -97,16 +97,13 @@ void PlansAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, 
 }
 
 void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                              const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges,
-                              bool waited_for) {
+                              const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges) const {
   if (features == nullptr) return;
-  const MonotonicTime begin = parts_.clock->Now();
-  const Nanoseconds left = waited_for ? Nanoseconds(kWhileWaitedFor) : kAtStart - Nanoseconds(start_nanoseconds_);
+  const MonotonicTime end = parts_.clock->Now() + kWhileWaitedFor;
   Make(WantedFor(graph, *features, edges), [&]() -> Status {
-    if (parts_.clock->Now() < begin + left) return OkStatus();
+    if (parts_.clock->Now() < end) return OkStatus();
     return DeadlineExceeded("PLANS_LATE", "the graph serves before further plans are made");
   });
-  if (!waited_for) start_nanoseconds_ += Nanoseconds(parts_.clock->Now() - begin).count();
 }
 
 void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,

@@ -4,7 +4,8 @@
 //
 // - Before a graph, a feature set or a model is published: for the models and graphs that it may be used with, first as
 //   they are used now, then as a request without options would use them. At most kMost plans.
-// - Before a graph that was read from disk serves: likewise, for a bounded time (BeforeLoaded).
+// - Before a graph serves that was read from disk for a request: likewise, for a bounded time (BeforeLoaded).
+// - After a start: likewise, for graphs that serve already.
 // - After tuning: for each plan that is outdated, which serves until then.
 //
 // Memory is reserved without evicting anything. A plan that cannot be made is left to its first request, which reports
@@ -12,7 +13,6 @@
 #ifndef VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
 #define VICINAL_ENGINE_EXECUTE_PLANS_AHEAD_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -33,8 +33,7 @@ namespace vicinal {
 class PlansAhead {
  public:
   static constexpr size_t kMost = 8;
-  // For graphs from disk, no plan is begun after that long: of a start in all, and of a graph that requests wait for.
-  static constexpr std::chrono::milliseconds kAtStart{1000};
+  // For a graph from disk that requests wait for, no plan is begun after that long.
   static constexpr std::chrono::milliseconds kWhileWaitedFor{250};
 
   // All must outlive the object.
@@ -48,20 +47,19 @@ class PlansAhead {
   };
   explicit PlansAhead(const Parts& parts) : parts_(parts) {}
 
-  // `graph`, or `features` of it, will be published; null features: there is nothing to plan for. `edges`: the set
-  // `default` of edges that comes with a graph which does not serve yet; null: none does. `stop`, which may be empty:
-  // no further plan is begun.
+  // `graph`, or `features` of it, will be published, or serves already; null features: there is nothing to plan for.
+  // `edges`: the set `default` of edges that comes with a graph which does not serve yet; null: none does. `stop`,
+  // which may be empty: no further plan is begun.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
                    const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges = nullptr,
                    const StopCheck& stop = {}) const;
   // `edges` will be published as an edge feature set of `graph`.
   void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges,
                    const StopCheck& stop = {}) const;
-  // `graph` was read from disk with `features` (null: none) and the edge feature set `edges` (null: none), and will
-  // serve. `waited_for`: a request has asked for it;
-  // else it is one of the server's start.
+  // `graph` was read from disk for a request, with `features` (null: none) and the edge feature set `edges` (null:
+  // none), and will serve.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                    const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges, bool waited_for);
+                    const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges) const;
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
                    const StopCheck& stop = {}) const;
@@ -76,7 +74,6 @@ class PlansAhead {
   void MakeOne(const PlanCache::Built& wanted) const;
 
   const Parts parts_;
-  std::atomic<int64_t> start_nanoseconds_{0};  // that plans of the start have taken
 };
 
 }  // namespace vicinal

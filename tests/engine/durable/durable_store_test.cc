@@ -12,8 +12,10 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -184,6 +186,56 @@ TEST_F(DurableStoreTest, ADeletionThatFailsOnDiskCanBeRepeated) {
   EXPECT_TRUE(durable_->RemoveGraph("g", version).ok());
   EXPECT_EQ(durable_->RemoveGraph("g", 0).code(), StatusCode::kNotFound);
   EXPECT_TRUE(directory_->List()->published.empty());
+}
+
+TEST_F(DurableStoreTest, WhatFollowsAStartComesWhenAllGraphsServe) {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  for (const std::string& name : names) PublishDurably(name);
+  durable_.reset();
+  GraphStore graphs{{}};
+  std::mutex mutex;
+  std::vector<std::string> followed;
+  std::promise<void> all;
+  DurableStore* store = nullptr;
+  DurableStore::Parts parts = Parts();
+  parts.graphs = &graphs;
+  parts.num_loaders = 2;
+  parts.after_start = [&](const std::string& name, const StopCheck& stop) {
+    EXPECT_TRUE(stop().ok());
+    const std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
+    EXPECT_TRUE(lock.owns_lock()) << "one at a time";
+    EXPECT_TRUE(store->loaded());
+    for (const std::string& other : names) EXPECT_TRUE(graphs.Find(other, 0, "", 0).ok()) << other;
+    followed.push_back(name);
+    if (followed.size() == names.size()) all.set_value();
+  };
+  DurableStore started(parts);
+  store = &started;
+  ASSERT_TRUE(started.Load().ok());
+  all.get_future().wait();
+  const std::unique_lock<std::mutex> lock(mutex);
+  EXPECT_THAT(followed, ::testing::UnorderedElementsAreArray(names));
+}
+
+TEST_F(DurableStoreTest, WhoStopsNeedNotWaitForWhatFollowsAStart) {
+  PublishDurably("g");
+  durable_.reset();
+  GraphStore graphs{{}};
+  DurableStore::Parts parts = Parts();
+  parts.graphs = &graphs;
+  std::promise<void> begun;
+  Status stopped;
+  parts.after_start = [&](const std::string&, const StopCheck& stop) {
+    begun.set_value();
+    while (stop().ok()) std::this_thread::yield();
+    stopped = stop();
+  };
+  {
+    DurableStore started(parts);
+    ASSERT_TRUE(started.Load().ok());
+    begun.get_future().wait();
+  }
+  EXPECT_EQ(ReasonOf(stopped), "DRAINING");
 }
 
 TEST_F(DurableStoreTest, AGraphThatDoesNotFitTheBudgetIsReportedAndStaysOnDisk) {
