@@ -27,6 +27,10 @@ Status Gone(const std::string& id) { return NotFound("upload", id, "it expired o
 // Larger sizes may be made up.
 constexpr int64_t kLargestAtOnce = int64_t{16} << 30;
 
+bool IsOfEdges(const UploadManifest& manifest) {
+  return manifest.kind == UploadKind::kFeatures && manifest.Find("edge_attr") != nullptr;
+}
+
 // Makes room for `size` more bytes. Addresses for all of the tensor come with its first bytes: what arrives is never
 // moved, and pages that nothing was written to are not in memory. A manifest alone allocates nothing.
 void Grow(std::string* bytes, int64_t size, int64_t declared) {
@@ -44,6 +48,7 @@ UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservat
       kind_(manifest.kind),
       resource_name_(manifest.resource_name),
       spec_(std::move(manifest.spec)),
+      of_edges_(IsOfEdges(manifest)),
       last_used_(now),
       received_(manifest.tensors.size(), 0) {
   content_.spec = spec_;
@@ -56,6 +61,7 @@ UploadStore::Upload::Upload(UploadManifest manifest, MonotonicTime now, Reservat
 int64_t UploadStore::Upload::Attach(MonotonicTime now) {
   MutexLock lock(&mutex_);
   last_used_ = now;
+  refused_ = false;
   return ++lease_;
 }
 
@@ -97,10 +103,14 @@ StatusOr<int64_t> UploadStore::Upload::Append(int64_t lease, const v1::UploadChu
     return SendAgain("CHUNK_TOO_LONG", absl::StrCat("it ends beyond the declared ", tensor.size_bytes, " bytes"),
                      tensor.name, received);
   }
-  VICINAL_RETURN_IF_ERROR(content_.memory.Grow(size, "the received part of the upload"));
+  if (Status grown = content_.memory.Grow(size, "the received part of the upload"); !grown.ok()) {
+    refused_ = true;
+    return grown;
+  }
   Grow(&content_.bytes[i], size, tensor.size_bytes);
   content_.bytes[i].append(chunk.data());
   received += size;
+  refused_ = false;
   return size;
 }
 
@@ -166,6 +176,7 @@ bool UploadStore::Upload::GoesOn(MonotonicTime now) {
 UploadStore::Upload::State UploadStore::Upload::GiveUpFinish(MonotonicTime now) {
   MutexLock lock(&mutex_);
   last_used_ = now;
+  refused_ = true;
   state_ = content_.taken ? State::kDropped : State::kOpen;
   if (state_ == State::kDropped) FreeContent();
   finished_.NotifyAll();
@@ -201,6 +212,16 @@ bool UploadStore::Upload::DropIfEmpty(int64_t lease) {
 void UploadStore::Upload::FreeContent() {
   for (std::string& bytes : content_.bytes) std::string().swap(bytes);
   content_.memory.Release();
+}
+
+bool UploadStore::Upload::DropIfBegunAnew(const UploadManifest& manifest) {
+  MutexLock lock(&mutex_);
+  const bool same =
+      kind_ == manifest.kind && resource_name_ == manifest.resource_name && of_edges_ == IsOfEdges(manifest);
+  if (state_ != State::kOpen || !refused_ || !same) return false;
+  state_ = State::kDropped;
+  FreeContent();
+  return true;
 }
 
 UploadStore::Upload::State UploadStore::Upload::state() const {

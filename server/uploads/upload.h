@@ -22,6 +22,8 @@ class UploadStore::Upload {
   const std::string& id() const { return id_; }
   UploadKind kind() const { return kind_; }
   bool Is(const UploadManifest& manifest) const { return kind_ == manifest.kind && spec_ == manifest.spec; }
+  // Drops it if it was refused, nobody has resumed it, and `manifest` is of the same resource. Returns whether it did.
+  bool DropIfBegunAnew(const UploadManifest& manifest);
 
   // A stream takes over the upload. Returns its lease.
   int64_t Attach(MonotonicTime now);
@@ -60,11 +62,13 @@ class UploadStore::Upload {
   const UploadKind kind_;
   const std::string resource_name_;
   const std::string spec_;
+  const bool of_edges_;  // nodes and edges of a graph may have sets of the same name
 
   mutable Mutex mutex_;
   CondVar finished_;
   State state_ VICINAL_GUARDED_BY(mutex_) = State::kOpen;
   int64_t lease_ VICINAL_GUARDED_BY(mutex_) = 0;
+  bool refused_ VICINAL_GUARDED_BY(mutex_) = false;  // a chunk or finish, for now, and its stream ended with that
   MonotonicTime last_used_ VICINAL_GUARDED_BY(mutex_);
   std::vector<int64_t> received_ VICINAL_GUARDED_BY(mutex_);  // of each tensor; outlives the content
   StatusOr<std::string> answer_ VICINAL_GUARDED_BY(mutex_) = std::string();

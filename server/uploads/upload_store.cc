@@ -75,6 +75,7 @@ StatusOr<UploadStore::Hold> UploadStore::Begin(UploadManifest manifest, const st
     ExpireLocked();
     VICINAL_ASSIGN_OR_RETURN(Hold hold, go_on());
     if (hold.upload != nullptr) return hold;
+    DropBegunAnewLocked(manifest);
   }
   VICINAL_RETURN_IF_ERROR(admit());
   const std::string what =
@@ -185,6 +186,10 @@ void UploadStore::ExpireLocked() {
     upload.Drop();
     entry = uploads_.erase(entry);
   }
+}
+
+void UploadStore::DropBegunAnewLocked(const UploadManifest& manifest) {
+  std::erase_if(uploads_, [&manifest](const auto& entry) { return entry.second->DropIfBegunAnew(manifest); });
 }
 
 void UploadStore::DropFinishedLocked() {

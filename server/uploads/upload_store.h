@@ -60,8 +60,9 @@ class UploadStore {
     int64_t lease = 0;
   };
 
-  // Begins the upload, or continues the one of that id if it is the same (kind and spec). `admit` is called for new
-  // uploads only. Whether all bytes fit is checked, but none are reserved yet. INVALID_ARGUMENT: the id belongs to
+  // Begins the upload, or continues the one of that id if it is the same (kind and spec). A new upload drops those of
+  // the same resource that were refused, because their client does not resume them. `admit` is called for new uploads
+  // only. Whether all bytes fit is checked, but none are reserved yet. INVALID_ARGUMENT: the id belongs to
   // another upload. FAILED_PRECONDITION: it can never fit the budget. RESOURCE_EXHAUSTED: it does not fit now, or too
   // many uploads are open.
   StatusOr<Hold> Begin(UploadManifest manifest, const std::function<Status()>& admit);
@@ -98,6 +99,7 @@ class UploadStore {
  private:
   std::shared_ptr<Upload> FindLocked(const std::string& upload_id) const VICINAL_REQUIRES(mutex_);
   void ExpireLocked() VICINAL_REQUIRES(mutex_);
+  void DropBegunAnewLocked(const UploadManifest& manifest) VICINAL_REQUIRES(mutex_);
   void DropFinishedLocked() VICINAL_REQUIRES(mutex_);
   int64_t OpenLocked() const VICINAL_REQUIRES(mutex_);
   void Forget(const std::string& upload_id);

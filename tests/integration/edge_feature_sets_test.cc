@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/state/temporary_directory.h"
 #include "tests/integration/fixture.h"
 
@@ -150,6 +151,69 @@ TEST_F(EdgeFeatureSetsTest, SurviveARestart) {
   ASSERT_TRUE(after.ok()) << after.status();
   EXPECT_EQ(after->logits().data(), before->logits().data());
   EXPECT_EQ(after->served_by().edge_feature_set_version(), set->version());
+}
+
+// After BUDGET_FULL a client deletes something and finishes again, without sending the rows twice; or it begins anew,
+// and what it had sent is in nobody's way.
+TEST_F(EdgeFeatureSetsTest, AFinishThatFindsNoMemoryIsRepeatedOrBegunAnew) {
+  constexpr int64_t kNodes = 50'000, kManyEdges = 60'000, kWidth = 24;
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=" + std::to_string(40 << 20)}));
+  v1::UploadGraphSpec graph;
+  graph.set_name("own");
+  graph.set_node_count(kNodes);
+  graph.set_keep_edge_order(true);
+  graph.set_reorder(v1::REORDER_NONE);
+  std::vector<int64_t> ends(2 * kManyEdges);
+  for (size_t i = 0; i < ends.size(); ++i) ends[i] = static_cast<int64_t>(i * i % kNodes);
+  const auto made = client_->UploadGraph(graph, {Ints("edge_index", {2, kManyEdges}, ends).view()});
+  ASSERT_TRUE(made.ok()) << made.status();
+
+  const auto upload = [this](const std::string& set, const std::string& id, const OwnedTensor& rows,
+                             const client::UploadOptions& options = {}) {
+    v1::UploadFeaturesSpec spec;
+    spec.set_graph("own");
+    spec.set_name(set);
+    spec.set_upload_id(id);
+    return client_->UploadFeatures(spec, {rows.view()}, options).status();
+  };
+  const OwnedTensor filler = Floats("x", {kNodes, 10}, std::vector<float>(kNodes * 10, 1.0f));
+  const OwnedTensor rows = Floats("edge_attr", {kManyEdges, kWidth}, std::vector<float>(kManyEdges * kWidth, 0.5f));
+  const auto size = static_cast<int64_t>(rows.bytes.size());
+  int fillers = 0;
+  // Before `finish` and after the last byte, sets of nodes take all memory that is left.
+  const auto refuse = [&](const std::string& id) {
+    client::UploadOptions options;
+    options.progress = [&](const client::UploadProgress& progress) {
+      if (progress.sent_bytes < size) return;
+      for (auto there = client_->GetUpload(id); there.ok() && there->tensors(0).received_bytes() < size;)
+        there = client_->GetUpload(id);
+      absl::Status full;
+      while ((full = upload(absl::StrCat("filler-", fillers), "", filler)).ok()) ++fillers;
+      ExpectError(full, absl::StatusCode::kResourceExhausted, "BUDGET_FULL");
+    };
+    const absl::Status refused = upload("daily", id, rows, options);
+    ExpectError(refused, absl::StatusCode::kResourceExhausted, "BUDGET_FULL");
+    EXPECT_EQ(client::UploadIdOf(refused), id);
+    while (fillers > 0) {
+      const absl::Status deleted = client_->DeleteFeatures("own", absl::StrCat("filler-", --fillers));
+      ASSERT_TRUE(deleted.ok()) << deleted;
+    }
+  };
+  ASSERT_NO_FATAL_FAILURE(refuse("upload-first"));
+  EXPECT_EQ(client_->GetUpload("upload-first")->state(), v1::Upload::STATE_UPLOADING);
+  client::UploadOptions counting;
+  int64_t sent = 0;
+  counting.progress = [&sent](const client::UploadProgress&) { ++sent; };
+  const absl::Status repeated = upload("daily", "upload-first", rows, counting);
+  ASSERT_TRUE(repeated.ok()) << repeated;
+  EXPECT_EQ(sent, 0);
+  EXPECT_EQ(client_->GetGraph("own")->edge_feature_sets(0).edge_count(), kManyEdges);
+
+  ASSERT_TRUE(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES).ok());
+  ASSERT_NO_FATAL_FAILURE(refuse("upload-second"));
+  const absl::Status anew = upload("daily", "upload-third", rows);
+  ASSERT_TRUE(anew.ok()) << anew;
+  ExpectError(client_->GetUpload("upload-second").status(), absl::StatusCode::kNotFound, "upload-second");
 }
 
 }  // namespace

@@ -285,6 +285,57 @@ TEST_F(UploadStoreTest, AFinishWithoutMemoryIsOverAndMayBeTriedAgain) {
   EXPECT_EQ(store().open_uploads(), 0);
 }
 
+// Who was refused may free memory and finish again. Who begins anew instead leaves nothing behind.
+TEST_F(UploadStoreTest, WhatWasRefusedIsKeptUntilItIsBegunAnew) {
+  MemoryBudget budget(100);
+  options_.budget = &budget;
+  const auto refuse = [](UploadContent&) -> StatusOr<std::string> {
+    return ResourceExhausted("BUDGET_FULL", "full", std::chrono::milliseconds(1));
+  };
+  const auto begin = [this](const std::string& id, const std::string& resource, const char* tensor) {
+    UploadManifest manifest = Declared(id, 60);
+    manifest.kind = UploadKind::kFeatures;
+    manifest.resource_name = resource;
+    manifest.tensors[0].name = tensor;
+    return store().Begin(manifest, Fine);
+  };
+  const auto fill = [this](const UploadStore::Hold& hold, const char* tensor) {
+    v1::UploadChunk chunk = Chunk(0, std::string(60, 'x'));
+    chunk.set_tensor(tensor);
+    return store().Append(hold, chunk).status();
+  };
+  const auto first = begin("upload-1", "g/s", "edge_attr");
+  ASSERT_TRUE(first.ok() && fill(*first, "edge_attr").ok());
+  EXPECT_EQ(Finish(*first, refuse).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(upload_bytes(), 60);
+  // Other resources have no room beside it. A set of nodes of that name is another resource.
+  EXPECT_EQ(begin("upload-2", "g/t", "edge_attr").status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(begin("upload-3", "g/s", "x").status().code(), StatusCode::kResourceExhausted);
+  // A stream that has resumed it is about to finish it.
+  const auto resumed = store().Resume(UploadKind::kFeatures, "upload-1");
+  ASSERT_TRUE(resumed.ok());
+  EXPECT_EQ(begin("upload-4", "g/s", "edge_attr").status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Finish(*resumed, refuse).status().code(), StatusCode::kResourceExhausted);
+  const auto anew = begin("upload-4", "g/s", "edge_attr");
+  ASSERT_TRUE(anew.ok()) << anew.status();
+  EXPECT_FALSE(store().Knows("upload-1"));
+  EXPECT_EQ(upload_bytes(), 0);
+  EXPECT_EQ(Finish(*resumed, refuse).status().code(), StatusCode::kNotFound);
+  // A chunk that was refused is no other than a finish.
+  Reservation graphs = budget.Reserve(Account::kGraphs, 90, "graphs").value();
+  v1::UploadChunk piece = Chunk(0, std::string(10, 'x'));
+  piece.set_tensor("edge_attr");
+  ASSERT_TRUE(store().Append(*anew, piece).ok());
+  piece.set_offset_bytes(10);
+  EXPECT_EQ(store().Append(*anew, piece).status().code(), StatusCode::kResourceExhausted);
+  graphs.Release();
+  const auto last = begin("upload-5", "g/s", "edge_attr");
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_FALSE(store().Knows("upload-4"));
+  EXPECT_EQ(store().open_uploads(), 1);
+  store_.reset();
+}
+
 TEST_F(UploadStoreTest, BoundsOnCountAndBytes) {
   MemoryBudget budget(1000);
   options_.budget = &budget;
