@@ -16,12 +16,12 @@ std::shared_ptr<const FeatureMatrix> UsualFeatures(const std::vector<FeatureSet>
   return usual;
 }
 
-// The set of edge features that requests read which name none; null: the graph's own.
-const EdgeMatrix* UsualEdges(const std::vector<FeatureSet>& feature_sets) {
+std::vector<FeatureSetHandle> EdgeSetsOf(const std::vector<FeatureSet>& feature_sets) {
+  std::vector<FeatureSetHandle> edge_sets;
   for (const FeatureSet& set : feature_sets) {
-    if (set.kind == FeatureKind::kEdges && set.name == kDefaultFeatureSet) return set.edges.get();
+    if (set.kind == FeatureKind::kEdges) edge_sets.push_back(std::make_shared<FeatureSet>(set));
   }
-  return nullptr;
+  return edge_sets;
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ void ServingChanges::Seed(const PreparedGraph& graph) const {
 void ServingChanges::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                                  const std::shared_ptr<const FeatureMatrix>& features, const StopCheck& stop) const {
   if (!parts_.graphs->IsServing(*graph)) Seed(*graph);
-  parts_.plans_ahead->BeforeGraph(graph, features, nullptr, stop);
+  parts_.plans_ahead->BeforeGraph(graph, features, {}, stop);
   std::vector<AnswersAhead::NamedFeatures> sets;
   if (features != nullptr) sets.push_back({feature_set, features});
   parts_.answers_ahead->BeforeGraph(graph, sets, {}, stop);
@@ -46,8 +46,12 @@ void ServingChanges::BeforeGraph(const std::shared_ptr<const PreparedGraph>& gra
 
 void ServingChanges::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& feature_set,
                                  const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) const {
+  auto set = std::make_shared<FeatureSet>();
+  set->kind = FeatureKind::kEdges;
+  set->name = feature_set;
+  set->edges = edges;
   parts_.plans_ahead->BeforeEdges(graph, *edges, stop);
-  parts_.answers_ahead->BeforeEdges(graph, feature_set, edges, stop);
+  parts_.answers_ahead->BeforeEdges(graph, set, stop);
 }
 
 void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
@@ -58,7 +62,7 @@ void ServingChanges::BeforeModel(const std::string& name, const std::shared_ptr<
 
 void ServingChanges::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
                                   const std::vector<FeatureSet>& feature_sets) const {
-  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets));
+  parts_.plans_ahead->BeforeLoaded(graph, UsualFeatures(feature_sets), EdgeSetsOf(feature_sets));
 }
 
 void ServingChanges::AfterStart(const std::string& graph, const StopCheck& stop) const {
@@ -66,18 +70,17 @@ void ServingChanges::AfterStart(const std::string& graph, const StopCheck& stop)
   if (!status.ok() || status->graph == nullptr) return;  // deleted, or evicted meanwhile
   std::vector<FeatureSet> sets;
   for (const FeatureSetHandle& set : status->feature_sets) sets.push_back(*set);
-  parts_.plans_ahead->BeforeGraph(status->graph, UsualFeatures(sets), nullptr, stop);
+  parts_.plans_ahead->BeforeGraph(status->graph, UsualFeatures(sets), {}, stop);
 }
 
 void ServingChanges::BeforeFollowingGraph(const std::shared_ptr<const PreparedGraph>& graph,
                                           const std::vector<FeatureSet>& feature_sets, const StopCheck& stop) const {
   std::vector<AnswersAhead::NamedFeatures> sets;
-  std::vector<FeatureSetHandle> edge_sets;
   for (const FeatureSet& set : feature_sets) {
     if (set.kind == FeatureKind::kNodes) sets.push_back({set.name, set.matrix});
-    if (set.kind == FeatureKind::kEdges) edge_sets.push_back(std::make_shared<FeatureSet>(set));
   }
-  parts_.plans_ahead->BeforeGraph(graph, UsualFeatures(feature_sets), UsualEdges(feature_sets), stop);
+  const std::vector<FeatureSetHandle> edge_sets = EdgeSetsOf(feature_sets);
+  parts_.plans_ahead->BeforeGraph(graph, UsualFeatures(feature_sets), edge_sets, stop);
   parts_.answers_ahead->BeforeGraph(graph, sets, edge_sets, stop);
   if (!parts_.graphs->IsServing(*graph)) return;
   for (const FeatureSetHandle& set : edge_sets) BeforeEdges(graph, set->name, set->edges, stop);

@@ -43,6 +43,14 @@ std::shared_ptr<const FeatureMatrix> FindSet(const std::vector<AnswersAhead::Nam
   return nullptr;
 }
 
+// The same of edges.
+FeatureSetHandle FindEdges(const std::vector<FeatureSetHandle>& edge_sets, const std::string& name) {
+  for (const FeatureSetHandle& set : edge_sets) {
+    if (set->name == name) return set;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // How a pass ended. It is told by itself, after the executor's thread has let go of the pass: what is not published
@@ -128,33 +136,47 @@ void AnswersAhead::Remember(const std::vector<AnswerUse>& replaced) {
   if (remembered_.size() > kMostRemembered) remembered_.resize(kMostRemembered);
 }
 
-std::vector<AnswerUse> AnswersAhead::Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets) {
+template <class IsWanted>
+std::vector<AnswerUse> AnswersAhead::Remembered(const IsWanted& is_wanted) {
   const MonotonicTime since = parts_.clock->Now() - kInUse;
   std::vector<AnswerUse> known;
-  MutexLock lock(&mutex_);
-  std::erase_if(remembered_, [since](const AnswerUse& use) { return use.last_hit < since; });
-  for (const AnswerUse& use : remembered_) {
-    if (use.key.graph.name == graph && FindSet(sets, use.key.feature_set) != nullptr) known.push_back(use);
+  {
+    MutexLock lock(&mutex_);
+    std::erase_if(remembered_, [since](const AnswerUse& use) { return use.last_hit < since; });
+    known.assign(remembered_.begin(), remembered_.end());
   }
+  std::erase_if(known, [&is_wanted](const AnswerUse& use) { return !is_wanted(use.key); });
   return known;
+}
+
+std::vector<AnswerUse> AnswersAhead::AddRemembered(std::vector<AnswerUse> remembered, std::vector<AnswerUse> replaced,
+                                                   std::vector<AnswerUse>* wanted) const {
+  std::vector<AnswerUse> spared = std::move(replaced);
+  for (AnswerUse& use : remembered) {
+    if (wanted->size() == kMost || Contains(*wanted, use.key)) continue;
+    // The answers that these replaced are gone: nothing tells which others were used less.
+    spared = parts_.cache->InUse(parts_.clock->Now() - kInUse);
+    wanted->push_back(std::move(use));
+  }
+  return spared;
 }
 
 void AnswersAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
                                const std::vector<NamedFeatures>& sets, const std::vector<FeatureSetHandle>& edge_sets,
                                const StopCheck& stop) {
   const std::string& name = graph->parts().name;
-  std::vector<AnswerUse> wanted = Replaced(
-      [&](const AnswerKey& key) { return key.graph.name == name && FindSet(sets, key.feature_set) != nullptr; });
-  std::vector<AnswerUse> spared = wanted;
-  for (AnswerUse& use : Remembered(name, sets)) {
-    if (wanted.size() == kMost || Contains(wanted, use.key)) continue;
-    // The answers that these replaced are gone: nothing tells which others were used less.
-    spared = parts_.cache->InUse(parts_.clock->Now() - kInUse);
-    wanted.push_back(std::move(use));
-  }
+  const auto has_features = [&](const AnswerKey& key) { return FindSet(sets, key.feature_set) != nullptr; };
+  const auto is_complete = [&](const AnswerKey& key) {
+    return key.graph.name == name && has_features(key) && EdgesOf(graph, key.edge_feature_set, edge_sets);
+  };
+  const std::vector<AnswerUse> replaced = Replaced(is_complete);
+  std::vector<AnswerUse> wanted = replaced;
+  const std::vector<AnswerUse> spared = AddRemembered(Remembered(is_complete), replaced, &wanted);
   if (!parts_.graphs->IsServing(*graph)) {
-    Remember(Replaced(
-        [&](const AnswerKey& key) { return key.graph.name == name && FindSet(sets, key.feature_set) == nullptr; }));
+    const auto comes_later = [&](const AnswerKey& key) {
+      return !has_features(key) || !(key.edge_feature_set.empty() || FindEdges(edge_sets, key.edge_feature_set));
+    };
+    Remember(Replaced([&](const AnswerKey& key) { return key.graph.name == name && comes_later(key); }));
   }
   std::vector<std::shared_ptr<Pass>> passes;
   for (const AnswerUse& use : wanted) {
@@ -174,26 +196,25 @@ std::optional<FeatureSetHandle> AnswersAhead::EdgesOf(const std::shared_ptr<cons
   const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, "", 0, {name, 0});
   if (there.ok() && there->graph == graph) return there->edges.ok() ? std::optional(*there->edges) : std::nullopt;
   const bool is_usual = name.empty() || name == kDefaultFeatureSet;
-  for (const FeatureSetHandle& set : coming) {
-    if (set->name == (is_usual ? kDefaultFeatureSet : name)) return set;
-  }
+  if (FeatureSetHandle set = FindEdges(coming, is_usual ? kDefaultFeatureSet : name)) return set;
   return is_usual ? std::optional<FeatureSetHandle>(nullptr) : std::nullopt;
 }
 
-void AnswersAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
-                               const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop) {
-  auto set = std::make_shared<FeatureSet>();
-  set->kind = FeatureKind::kEdges;
-  set->name = name;
-  set->edges = edges;
+void AnswersAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const FeatureSetHandle& set,
+                               const StopCheck& stop) {
   // The first `default` takes the place of the graph's own features.
-  const auto is_read_as = [&name](const std::string& set_name) {
-    return set_name == name || (set_name.empty() && name == kDefaultFeatureSet);
+  const auto is_read = [&](const AnswerKey& key) {
+    return key.graph.name == graph->parts().name &&
+           (key.edge_feature_set == set->name || (key.edge_feature_set.empty() && set->name == kDefaultFeatureSet));
   };
-  const std::vector<AnswerUse> replaced = Replaced(
-      [&](const AnswerKey& key) { return key.graph.name == graph->parts().name && is_read_as(key.edge_feature_set); });
+  const std::vector<AnswerUse> replaced = Replaced(is_read);
+  std::vector<AnswerUse> wanted = replaced, remembered = Remembered(is_read);
+  for (std::vector<AnswerUse>* const uses : {&wanted, &remembered}) {
+    for (AnswerUse& use : *uses) use.key.edge_feature_set = set->name;
+  }
+  const std::vector<AnswerUse> spared = AddRemembered(std::move(remembered), replaced, &wanted);
   std::vector<std::shared_ptr<Pass>> passes;
-  for (const AnswerUse& use : replaced) {
+  for (const AnswerUse& use : wanted) {
     const AnswerKey& key = use.key;
     const StatusOr<ModelHandle> model = parts_.models->Find(key.model.name, key.model.version);
     const StatusOr<GraphHandle> handle =
@@ -201,7 +222,7 @@ void AnswersAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph
     if (!model.ok() || !handle.ok() || handle->graph != graph || (*model)->model->edge_feature_width == 0) continue;
     passes.push_back(PassFor(use, graph, handle->features->matrix, (*model)->model, set));
   }
-  Make(passes, replaced, stop);
+  Make(passes, spared, stop);
 }
 
 void AnswersAhead::BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,

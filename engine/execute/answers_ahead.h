@@ -64,9 +64,9 @@ class AnswersAhead {
   // `graph` will be published together with `sets` and `edge_sets`; or `sets` will be, of a graph that serves.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph, const std::vector<NamedFeatures>& sets,
                    const std::vector<FeatureSetHandle>& edge_sets, const StopCheck& stop);
-  // `edges` will be published as the edge feature set `name` of `graph`.
-  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const std::string& name,
-                   const std::shared_ptr<const EdgeMatrix>& edges, const StopCheck& stop);
+  // The edge feature set `set`, which has no version yet, will be published of `graph`.
+  void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const FeatureSetHandle& set,
+                   const StopCheck& stop);
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model, const StopCheck& stop);
 
@@ -77,10 +77,15 @@ class AnswersAhead {
   // What is in use and of which `is_replaced` is true of the key, most recently used first, at most kMost.
   template <class IsReplaced>
   std::vector<AnswerUse> Replaced(const IsReplaced& is_replaced) const;
-  // Remembers these answers of feature sets that do not come together with their graph.
+  // Remembers these answers of feature sets, of nodes or edges, that do not come together with their graph.
   void Remember(const std::vector<AnswerUse>& replaced);
-  // What is remembered of these sets of the graph; keys have no version numbers.
-  std::vector<AnswerUse> Remembered(const std::string& graph, const std::vector<NamedFeatures>& sets);
+  // What is remembered and of which `is_wanted` is true of the key, which has no version numbers.
+  template <class IsWanted>
+  std::vector<AnswerUse> Remembered(const IsWanted& is_wanted);
+  // Adds to `wanted` what is remembered, while it has fewer than kMost. Returns the answers that must make no room for
+  // all of it: `replaced`, unless something was added.
+  std::vector<AnswerUse> AddRemembered(std::vector<AnswerUse> remembered, std::vector<AnswerUse> replaced,
+                                       std::vector<AnswerUse>* wanted) const;
   // The pass whose answers take the place of those in use; null: they have no successors.
   // `edges`: the edge feature set that it is about to read, if `model` reads any; null: the graph's own features.
   static std::shared_ptr<Pass> PassFor(const AnswerUse& use, std::shared_ptr<const PreparedGraph> graph,

@@ -9,6 +9,23 @@
 #include "engine/execute/resolve.h"
 
 namespace vicinal {
+namespace {
+
+// First what a request reads that names no edge feature set, then what those read that name one of `sets`.
+std::vector<int64_t> EdgeWidthsOf(const Model& model, const std::vector<FeatureSetHandle>& sets) {
+  int64_t usual = 0;
+  bool named = false;
+  for (const FeatureSetHandle& set : sets) {
+    if (set->kind != FeatureKind::kEdges || model.edge_feature_width == 0) continue;
+    if (set->name == kDefaultFeatureSet) usual = set->edges->cols();
+    named = named || set->edges->cols() == model.edge_feature_width;
+  }
+  std::vector<int64_t> widths = {usual};
+  if (named && usual != model.edge_feature_width) widths.push_back(model.edge_feature_width);
+  return widths;
+}
+
+}  // namespace
 
 // The plans to be made, without duplicates.
 class PlansAhead::Wanted {
@@ -59,48 +76,60 @@ class PlansAhead::Wanted {
 };
 
 std::vector<PlanCache::Built> PlansAhead::WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
-                                                    const FeatureMatrix& features, const EdgeMatrix* edges) const {
-  const auto request_for = [&](std::shared_ptr<const Model> model) {
+                                                    const FeatureMatrix& features, const EdgeWidths& widths) const {
+  const auto request_for = [&](std::shared_ptr<const Model> model, int64_t edge_set_cols) {
     PlanRequest request;
     request.graph = graph;
     request.features = FeatureShape::Of(features);
-    if (edges != nullptr && model->edge_feature_width > 0) request.edge_set_cols = edges->cols();
     request.model = std::move(model);
+    request.edge_set_cols = edge_set_cols;
     return request;
   };
   Wanted wanted;
-  std::vector<PlanCache::Built> in_use = parts_.plans->InUse();
-  std::stable_partition(in_use.begin(), in_use.end(), [&graph](const PlanCache::Built& used) {
+  const auto is_of_graph = [&graph](const PlanCache::Built& used) {
     return used.request.graph->parts().name == graph->parts().name;
-  });
-  for (const PlanCache::Built& used : in_use) wanted.AddLike(used, request_for(used.request.model), used.model_name);
-  for (const ModelHandle& model : parts_.models->List()) wanted.AddPlain(request_for(model->model), model->name);
+  };
+  std::vector<PlanCache::Built> in_use = parts_.plans->InUse();
+  std::stable_partition(in_use.begin(), in_use.end(), is_of_graph);
+  for (const PlanCache::Built& used : in_use) {
+    const std::shared_ptr<const Model>& model = used.request.model;
+    for (const int64_t cols : widths(*model)) wanted.AddLike(used, request_for(model, cols), used.model_name);
+    // The set that it reads may follow the graph.
+    if (used.request.edge_set_cols > 0 && is_of_graph(used) && graph->has_edge_order())
+      wanted.AddLike(used, request_for(model, used.request.edge_set_cols), used.model_name);
+  }
+  for (const ModelHandle& model : parts_.models->List()) {
+    for (const int64_t cols : widths(*model->model)) wanted.AddPlain(request_for(model->model, cols), model->name);
+  }
   return wanted.all();
 }
 
 void PlansAhead::BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                             const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges,
-                             const StopCheck& stop) const {
+                             const std::shared_ptr<const FeatureMatrix>& features,
+                             const std::vector<FeatureSetHandle>& coming, const StopCheck& stop) const {
   if (features == nullptr) return;
-  const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, "", 0);
-  if (there.ok() && there->graph == graph) {
-    const bool has_edges = there->edges.ok() && *there->edges != nullptr;
-    edges = has_edges ? (*there->edges)->edges.get() : nullptr;
-  }
-  Make(WantedFor(graph, *features, edges), stop);
+  const StatusOr<GraphStatus> there = parts_.graphs->Get(graph->parts().name);
+  const auto& sets = there.ok() && there->graph == graph ? there->feature_sets : coming;
+  Make(WantedFor(graph, *features, [&sets](const Model& model) { return EdgeWidthsOf(model, sets); }), stop);
 }
 
 void PlansAhead::BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges,
                              const StopCheck& stop) const {
   const StatusOr<GraphHandle> there = parts_.graphs->Peek(graph->parts().name, 0, kDefaultFeatureSet, 0);
-  if (there.ok() && there->graph == graph) Make(WantedFor(graph, *there->features->matrix, &edges), stop);
+  if (!there.ok() || there->graph != graph) return;
+  const auto widths = [&edges](const Model& model) {
+    return model.edge_feature_width > 0 ? std::vector<int64_t>{edges.cols()} : std::vector<int64_t>();
+  };
+  Make(WantedFor(graph, *there->features->matrix, widths), stop);
 }
 
 void PlansAhead::BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                              const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges) const {
+                              const std::shared_ptr<const FeatureMatrix>& features,
+                              const std::vector<FeatureSetHandle>& sets) const {
   if (features == nullptr) return;
   const MonotonicTime end = parts_.clock->Now() + kWhileWaitedFor;
-  Make(WantedFor(graph, *features, edges), [&]() -> Status {
+  const auto widths = [&sets](const Model& model) { return EdgeWidthsOf(model, sets); };
+  Make(WantedFor(graph, *features, widths), [&]() -> Status {
     if (parts_.clock->Now() < end) return OkStatus();
     return DeadlineExceeded("PLANS_LATE", "the graph serves before further plans are made");
   });
@@ -117,15 +146,17 @@ void PlansAhead::BeforeModel(const std::string& name, const std::shared_ptr<cons
     wanted.AddLike(used, std::move(request), name);
   }
   for (const std::string& graph : parts_.graphs->ByUse()) {
-    const StatusOr<GraphHandle> handle = parts_.graphs->Peek(graph, 0, "default", 0);
-    if (!handle.ok()) continue;  // on disk only, or without features
+    const StatusOr<GraphHandle> handle = parts_.graphs->Peek(graph, 0, kDefaultFeatureSet, 0);
+    const StatusOr<GraphStatus> status = parts_.graphs->Get(graph);
+    if (!handle.ok() || !status.ok()) continue;  // on disk only, or without features
     PlanRequest request;
     request.graph = handle->graph;
     request.features = FeatureShape::Of(*handle->features->matrix);
     request.model = model;
-    if (model->edge_feature_width > 0 && handle->edges.ok() && *handle->edges != nullptr)
-      request.edge_set_cols = (*handle->edges)->edges->cols();
-    wanted.AddPlain(std::move(request), name);
+    for (const int64_t cols : EdgeWidthsOf(*model, status->feature_sets)) {
+      request.edge_set_cols = cols;
+      wanted.AddPlain(request, name);
+    }
   }
   Make(wanted.all(), stop);
 }

@@ -3,7 +3,8 @@
 // for which its request and all behind it would wait.
 //
 // - Before a graph, a feature set or a model is published: for the models and graphs that it may be used with, first as
-//   they are used now, then as a request without options would use them. At most kMost plans.
+//   they are used now, then as a request without options would use them. At most kMost plans. A plan depends on an edge
+//   feature set by its width alone, so those for sets that will follow their graph are made with the graph.
 // - Before a graph serves that was read from disk for a request: likewise, for a bounded time (BeforeLoaded).
 // - After a start: likewise, for graphs that serve already.
 // - After tuning: for each plan that is outdated, which serves until then.
@@ -15,6 +16,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,18 +51,19 @@ class PlansAhead {
   explicit PlansAhead(const Parts& parts) : parts_(parts) {}
 
   // `graph`, or `features` of it, will be published, or serves already; null features: there is nothing to plan for.
-  // `edges`: the set `default` of edges that comes with a graph which does not serve yet; null: none does. `stop`,
-  // which may be empty: no further plan is begun.
+  // `coming`: the feature sets that come with a graph which does not serve yet; of edges or others. `stop`, which may
+  // be empty: no further plan is begun.
   void BeforeGraph(const std::shared_ptr<const PreparedGraph>& graph,
-                   const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges = nullptr,
-                   const StopCheck& stop = {}) const;
+                   const std::shared_ptr<const FeatureMatrix>& features,
+                   const std::vector<FeatureSetHandle>& coming = {}, const StopCheck& stop = {}) const;
   // `edges` will be published as an edge feature set of `graph`.
   void BeforeEdges(const std::shared_ptr<const PreparedGraph>& graph, const EdgeMatrix& edges,
                    const StopCheck& stop = {}) const;
-  // `graph` was read from disk for a request, with `features` (null: none) and the edge feature set `edges` (null:
-  // none), and will serve.
+  // `graph` was read from disk for a request, with `sets`, of which `features` (null: none) are planned for, and will
+  // serve.
   void BeforeLoaded(const std::shared_ptr<const PreparedGraph>& graph,
-                    const std::shared_ptr<const FeatureMatrix>& features, const EdgeMatrix* edges) const;
+                    const std::shared_ptr<const FeatureMatrix>& features,
+                    const std::vector<FeatureSetHandle>& sets) const;
   // `model` will be published under `name`.
   void BeforeModel(const std::string& name, const std::shared_ptr<const Model>& model,
                    const StopCheck& stop = {}) const;
@@ -68,8 +72,10 @@ class PlansAhead {
 
  private:
   class Wanted;
+  // The widths of edge feature sets that plans of a model are to read; 0: none, or the graph's own.
+  using EdgeWidths = std::function<std::vector<int64_t>(const Model& model)>;
   std::vector<PlanCache::Built> WantedFor(const std::shared_ptr<const PreparedGraph>& graph,
-                                          const FeatureMatrix& features, const EdgeMatrix* edges) const;
+                                          const FeatureMatrix& features, const EdgeWidths& widths) const;
   void Make(const std::vector<PlanCache::Built>& wanted, const StopCheck& stop = {}) const;
   void MakeOne(const PlanCache::Built& wanted) const;
 

@@ -277,6 +277,73 @@ TEST_F(EdgeFeatureSetsTest, KeptAnswersAreOfOneVersion) {
   }
 }
 
+// A graph is replaced without its sets, which follow: the first request on each is answered from kept rows.
+TEST_F(EdgeFeatureSetsTest, AnswersOfSetsThatFollowTheirGraphAreMadeAhead) {
+  EngineOptions options;
+  options.keep_answers = KeepAnswers::kAlways;
+  options.stats = &passes_;
+  options.clock = &clock_;
+  engine_ = MakeEngine(options);
+  Fill();
+  size_t passes = 0;
+  const auto use = [&](const InferenceRequest& request) {
+    Values(request);
+    ASSERT_EQ(passes_.Await(passes++), "kept");
+    const auto kept = Infer(*engine_, request);
+    ASSERT_TRUE(kept.ok() && kept->kept);
+  };
+  const auto put_nodes = [&](const std::string& name, float first) {
+    const HostTensor x = Floats(SmallRows(first), {kSmallNodes, kSmallFeatures});
+    FeatureTensors tensors;
+    tensors.dense = x.view();
+    ASSERT_TRUE(engine_->PutFeatures("bare", name, tensors, false, 0).ok());
+  };
+  for (const std::string set : {"daily", "default"}) ASSERT_TRUE(PutSet("bare", set, EdgeRows(1.0f)).ok());
+  put_nodes("more", 1.5f);
+  InferenceRequest other_nodes = With("bare", "gine", "daily");
+  other_nodes.feature_set = "more";
+  ASSERT_NO_FATAL_FAILURE(use(With("bare", "gine", "daily")));
+  ASSERT_NO_FATAL_FAILURE(use(With("bare", "gat", "")));
+  ASSERT_NO_FATAL_FAILURE(use(other_nodes));
+
+  GraphSource next = SmallGraph("bare");
+  next.keep_edge_order = true;
+  next.replace = true;
+  ASSERT_TRUE(engine_->PutGraph(std::move(next)).ok());
+  ASSERT_TRUE(AwaitGraph(*engine_, "bare").ok());
+  ASSERT_TRUE(PutSet("bare", "daily", EdgeRows(2.0f)).ok());
+  ASSERT_EQ(passes_.Await(passes++), "ahead");
+  ASSERT_TRUE(PutSet("bare", "default", EdgeRows(3.0f)).ok());
+  ASSERT_EQ(passes_.Await(passes++), "ahead");
+  put_nodes("more", 1.75f);  // both of these sets have followed now
+  ASSERT_EQ(passes_.Await(passes++), "ahead");
+  ASSERT_TRUE(PutSet("bare", "unused", EdgeRows(3.0f)).ok());
+
+  std::vector<std::vector<float>> first;
+  for (const InferenceRequest& request : {With("bare", "gine", "daily"), With("bare", "gat", ""), other_nodes}) {
+    const auto answer = Infer(*engine_, request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_TRUE(answer->kept) << first.size();
+    first.push_back(answer->values);
+  }
+  EXPECT_FALSE(Infer(*engine_, With("bare", "gine", "unused"))->kept);
+  EXPECT_EQ(first[0], Expected("gine", EdgeRows(2.0f)));
+  EXPECT_EQ(first[1], Expected("gat", EdgeRows(3.0f)));
+  InferenceRequest computed = other_nodes;
+  computed.options.receptive_field = ReceptiveField::kNever;
+  EXPECT_EQ(first[2], Values(computed));
+  EXPECT_NE(first[2], first[0]);
+  // Long after their use they are forgotten.
+  next = SmallGraph("bare");
+  next.keep_edge_order = true;
+  next.replace = true;
+  ASSERT_TRUE(engine_->PutGraph(std::move(next)).ok());
+  ASSERT_TRUE(AwaitGraph(*engine_, "bare").ok());
+  clock_.Skip(std::chrono::minutes(11));
+  ASSERT_TRUE(PutSet("bare", "daily", EdgeRows(2.0f)).ok());
+  EXPECT_FALSE(Infer(*engine_, With("bare", "gine", "daily"))->kept);
+}
+
 // The clock stands still and the executor is busy: only the end of the call ends the wait for the answers.
 TEST_F(EdgeFeatureSetsTest, OfACallThatHasEndedWaitForNoAnswers) {
   EngineOptions options;

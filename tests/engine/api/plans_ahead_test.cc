@@ -99,6 +99,39 @@ TEST_F(PlansAheadTest, WhatIsInUseIsThereForTheNextVersion) {
   ExpectNothingLeftToBuild(Narrow());
 }
 
+// The plan for a set that will follow comes with the graph, as it is used; else that of a request without options
+// comes with the set.
+TEST_F(PlansAheadTest, EdgeFeatureSetsThatFollowTheirGraphFindTheirs) {
+  const auto put_graph = [this] {
+    GraphSource graph = SmallGraph("g");
+    graph.keep_edge_order = true;
+    graph.replace = true;
+    PutGraph(std::move(graph));
+  };
+  const auto put_set = [this](const std::string& name) {
+    const HostTensor rows = Floats(std::vector<float>(12, 0.5f), {6, 2});
+    ASSERT_TRUE(engine_->PutEdgeFeatures("g", name, {rows.view(), ""}, false, 0).ok());
+  };
+  ModelSource gine;
+  gine.name = "gine";
+  gine.architecture_json = kSmallGine;
+  gine.weights_file = SmallGineWeights();
+  PutModel(std::move(gine));
+  put_graph();
+  EXPECT_EQ(plan_bytes(), 0) << "nothing can be asked yet";
+  put_set("daily");
+  InferenceRequest plain = AllNodes("g", "gine");
+  plain.edge_feature_set = "daily";
+  ExpectNothingLeftToBuild(plain);
+  InferenceRequest narrow = plain;
+  narrow.options.precision = Storage::kBfloat16;
+  ASSERT_TRUE(Infer(*engine_, narrow).ok());
+  put_graph();
+  AwaitQuiet();
+  put_set("daily");
+  ExpectNothingLeftToBuild(narrow);
+}
+
 TEST_F(PlansAheadTest, AtMostSomeAreMade) {
   for (int i = 0; i < 12; ++i) PutModel(SmallModel("m" + std::to_string(i)));
   PutGraph(SmallGraph("g"));

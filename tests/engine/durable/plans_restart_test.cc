@@ -58,9 +58,9 @@ class PlansRestartTest : public RestartTest {
     ASSERT_TRUE(engine_->GetGraph("g")->serving->in_memory());
   }
   int64_t plan_bytes() { return engine_->memory().Snapshot().plans; }
-  void ExpectNothingLeftToBuild(const std::string& graph, const std::string& model) {
+  void ExpectNothingLeftToBuild(const InferenceRequest& request) {
     const MemoryUse before = engine_->memory().Snapshot();
-    const auto answer = Infer(*engine_, AllNodes(graph, model));
+    const auto answer = Infer(*engine_, request);
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(engine_->memory().Snapshot().plans, before.plans);
     EXPECT_EQ(engine_->memory().Snapshot().graphs, before.graphs) << "adjacencies belong to the graph";
@@ -71,8 +71,29 @@ TEST_F(PlansRestartTest, AfterAStartThoseOfItsGraphsAndModelsAreMade) {
   StartWith(Options());
   EXPECT_GT(plan_bytes(), 0);
   for (const char* graph : {"g", "h"}) {
-    for (const char* model : {"m", "n"}) ExpectNothingLeftToBuild(graph, model);
+    for (const char* model : {"m", "n"}) ExpectNothingLeftToBuild(AllNodes(graph, model));
   }
+}
+
+// Of a set with any name: requests may read it.
+TEST_F(PlansRestartTest, AfterAStartThoseThatReadEdgeFeatureSetsAreMade) {
+  Start();
+  GraphSource graph = SmallGraph("edges");
+  graph.keep_edge_order = true;
+  Put(std::move(graph));
+  AwaitDurable("edges");
+  ModelSource gine;
+  gine.name = "gine";
+  gine.architecture_json = testing::kSmallGine;
+  gine.weights_file = testing::SmallGineWeights();
+  ASSERT_TRUE(engine_->PutModel(std::move(gine), {}).ok());
+  const HostTensor rows = testing::Floats(std::vector<float>(12, 0.5f), {6, 2});
+  ASSERT_TRUE(engine_->PutEdgeFeatures("edges", "daily", {rows.view(), ""}, false, 0).ok());
+  Stop();
+  StartWith(Options());
+  InferenceRequest request = AllNodes("edges", "gine");
+  request.edge_feature_set = "daily";
+  ExpectNothingLeftToBuild(request);
 }
 
 TEST_F(PlansRestartTest, AGraphThatComesBackBringsThemAgain) {
@@ -81,7 +102,7 @@ TEST_F(PlansRestartTest, AGraphThatComesBackBringsThemAgain) {
   StartWith(options);
   BringBack();
   EXPECT_GT(plan_bytes(), 0);
-  ExpectNothingLeftToBuild("g", "n");
+  ExpectNothingLeftToBuild(AllNodes("g", "n"));
 }
 
 TEST_F(PlansRestartTest, AGraphThatComesBackWaitsForThemABoundedTime) {
