@@ -152,6 +152,23 @@ std::string KindsOf(std::string_view operation) {
 
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name) { return Named(kEdgeWeights, name); }
 
+std::string OnlyKernelOf(const KernelRegistry& registry, DeviceKind device, std::string_view operation) {
+  std::vector<std::string> names;
+  bool parameters = false;
+  const auto look = [&](const auto& kernels) {
+    if (kernels.operation() != operation) return;
+    for (const auto* own : KernelsOn(kernels, device)) {
+      if (own->fallback_only() || !own->deterministic(KernelConfig())) continue;
+      names.emplace_back(own->name());
+      parameters = parameters || !own->ParameterNames().empty();
+    }
+  };
+  look(registry.aggregate);
+  look(registry.attention);
+  look(registry.dense_update);
+  return names.size() == 1 && !parameters ? names.front() : "";
+}
+
 StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry, DeviceKind device,
                                                   const std::string& kernel,
                                                   const std::map<std::string, int32_t>& parameters) {

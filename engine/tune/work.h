@@ -38,6 +38,10 @@ bool HasChoice(const OperationKernels<K>& operation, const typename K::Problem& 
   return count > 1;
 }
 
+// The kernel that serves all problems of a tuned operation on such a device, because tuning has no other and it has no
+// parameters; empty: there is a choice for some.
+std::string OnlyKernelOf(const KernelRegistry& registry, DeviceKind device, std::string_view operation);
+
 // The problem of a key on an adjacency of that size. REQUIRES: key.operation and key.kind are of that problem.
 AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);

@@ -131,9 +131,17 @@ bool IsOneOf(const std::vector<T>& values, const T& value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+Status NothingToTune(const std::string& operation, const std::string& kernel) {
+  return FailedPrecondition("NOTHING_TO_TUNE",
+                            absl::StrCat("the device of this server has one kernel for ", operation, ", '", kernel,
+                                         "', and it has no parameters: there is nothing to choose or to measure; "
+                                         "leave the operation out to tune what plans on this graph use"));
+}
+
 // The works in the table (needed by plans, or tuned before) that match the request's non-empty lists.
 StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
-                                             const std::vector<std::string>& operations, const TuningTable& table) {
+                                             const std::vector<std::string>& operations, const TuningTable& table,
+                                             const KernelRegistry& registry, DeviceKind device) {
   std::vector<TuningWork> works = table.Works();
   std::erase_if(works, [&](const TuningWork& work) {
     const TuningKey& key = work.key;
@@ -143,6 +151,11 @@ StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
            (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
   });
   if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
+  if (operations.size() == 1) {
+    // Plans note no work where there is no choice, so that models will not bring any either.
+    const std::string only = OnlyKernelOf(registry, device, operations.front());
+    if (!only.empty()) return NothingToTune(operations.front(), only);
+  }
   return InvalidArgument("WIDTHS_MISSING", "widths",
                          absl::StrCat("no model has asked this graph for such work (", absl::StrJoin(operations, ", "),
                                       ") so far: name the widths to tune for"));
@@ -247,9 +260,9 @@ Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table)
 StatusOr<std::vector<TuningWork>> WorksOf(const TuneGraphRequest& request, const PreparedGraph& graph,
                                           const KernelRegistry& registry, DeviceKind device) {
   VICINAL_ASSIGN_OR_RETURN(const std::vector<std::string> operations, OperationsOf(request, registry, device));
-  if (NamesNothing(request)) return KnownWorks(request, operations, graph.tuning());
+  if (NamesNothing(request)) return KnownWorks(request, operations, graph.tuning(), registry, device);
   VICINAL_ASSIGN_OR_RETURN(const Lists lists, ListsOf(request, operations.front()));
-  if (lists.widths.empty()) return KnownWorks(request, {lists.operation}, graph.tuning());
+  if (lists.widths.empty()) return KnownWorks(request, {lists.operation}, graph.tuning(), registry, device);
   VICINAL_RETURN_IF_ERROR(CheckCombinations(lists, graph.weighted()));
   VICINAL_ASSIGN_OR_RETURN(std::vector<TuningWork> works, Combinations(lists, graph.weighted()));
   VICINAL_RETURN_IF_ERROR(CheckRoom(works, graph.tuning()));

@@ -207,6 +207,28 @@ TEST_F(ProductsTest, ForcedOnTheGraphAndCarriedToAnotherServer) {
   EXPECT_EQ(there.served_by.numerics_revision, by_force.served_by.numerics_revision);
 }
 
+// A CPU has one kernel of products: no widths would help.
+TEST_F(ProductsTest, WhereThereIsNoChoiceThereIsNothingToTune) {
+  Make(PairedTakes(0.5), Nanoseconds::zero());
+  (void)Result();
+  const Status nothing = engine_->TuneGraph(Products()).status();
+  EXPECT_EQ(nothing.code(), StatusCode::kFailedPrecondition) << nothing;
+  EXPECT_EQ(DetailOf(nothing)->reason, "NOTHING_TO_TUNE");
+  EXPECT_NE(std::string(nothing.message()).find("one kernel for dense_update, 'simd_rows'"), std::string::npos)
+      << nothing;
+  TuneGraphRequest named = Products();
+  named.widths = {8};
+  named.outputs = {8};
+  const auto report = engine_->TuneGraph(named);
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const TuningRecord& record : report->records) EXPECT_EQ(record.note, "one candidate only: nothing to measure");
+  // Two kernels, and no such work yet: widths are what is missing.
+  MakeWithTwo(0.5, Nanoseconds::zero());
+  TuneGraphRequest rounded = Products();
+  rounded.kinds = {"tf32"};
+  EXPECT_EQ(DetailOf(engine_->TuneGraph(rounded).status())->reason, "WIDTHS_MISSING");
+}
+
 TEST_F(ProductsTest, ByName) {
   MakeWithTwo(0.5, Nanoseconds::zero());
   TuneGraphRequest request = Products();
