@@ -33,7 +33,8 @@ sys.path.insert(0, ROOT)
 import numpy as np
 
 from bench.cuda import orders
-from bench.cuda.server_check import TOLERANCE, Server, relative_l2
+from bench.cuda.server_checks.comparisons import TOLERANCE, relative_l2
+from bench.cuda.server_checks.served import Server
 
 DEFAULT = "default"  # `reorder` unset
 SETTLED = ("TUNED", "FAILED")

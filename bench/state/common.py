@@ -128,6 +128,11 @@ def safetensors(tensors):
     return len(text).to_bytes(8, "little") + text + data
 
 
+def write_safetensors(path, tensors):
+    with open(path, "wb") as file:
+        file.write(safetensors(tensors))
+
+
 def sum_model(features):
     """One GraphConv that sums, all weights 1: architecture and weights. An answer is a sum of small integers where features are."""
     layer = {"name": "conv", "type": "GraphConv", "args": {"in_channels": features, "out_channels": CLASSES, "bias": False}}
