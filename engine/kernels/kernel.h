@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "engine/device/device.h"
 #include "engine/kernels/adjacency_layout.h"
 #include "engine/kernels/expression.h"
+#include "engine/kernels/kernel_preparation.h"
 #include "engine/kernels/operations.h"
 #include "engine/kernels/reduction_order.h"
 #include "engine/kernels/work_shape.h"
@@ -71,6 +73,12 @@ class Kernel {
   // Why tuning need not try it on `problem`: it is known to be slower, or supports no such problem. Asked before
   // WhyUnsupported, and cheap where that is not: it uses no device and loads no library.
   virtual Refusal WhyNotTried(const Problem& problem) const { return WhyUnsupported(problem); }
+  // The work on the device that WhyUnsupported(problem) would do, in parts. Null: none, or it has been done. Cheap.
+  // Tuning carries it out between requests; whoever calls WhyUnsupported before waits for all of it.
+  virtual std::unique_ptr<KernelPreparation> Prepare(const Problem& problem) const {
+    (void)problem;
+    return nullptr;
+  }
   // Names of the values of a KernelConfig, in their order: "prefetch_edges", "feature_tile".
   virtual std::vector<std::string_view> ParameterNames() const { return {}; }
   // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: WhyUnsupported(problem) is

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "engine/execute/awaited.h"
 
@@ -12,6 +13,14 @@ namespace {
 
 // Attempts at an undisturbed sample; after that the round continues without it.
 constexpr int kTries = 4;
+
+// As `part`, which may run on the executor's thread and must not throw there.
+Status Caught(const std::function<Status()>& part) try { return part(); } catch (const std::bad_alloc&) {
+  return NoMemoryToTune();
+}
+
+// What FirstRuns hears of a part of a preparation: that it ended well says nothing about the kernel's own runs.
+Status NotProven(const Status& part) { return part.ok() ? absl::CancelledError("prepared, and not run") : part; }
 
 }  // namespace
 
@@ -37,31 +46,45 @@ StatusOr<LeasedRuns::Sampled> LeasedRuns::Sample(const Trial& trial, int candida
   return sampled;
 }
 
-Status LeasedRuns::Ask(const std::string& configuration, const std::function<void()>& ask) {
-  if (stopping_()) return TuningStopped();
-  if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
-  Awaited<Status> outcome;
-  executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext& context, const Lease&) {
-                                if (admitted.ok() && tools_.first_runs != nullptr)
-                                  tools_.first_runs->Begin(configuration);
-                                outcome.Set(admitted.ok() ? AskInLease(ask, context) : admitted);
-                              }});
-  Status asked = outcome.Take();
-  if (tools_.first_runs != nullptr) {
-    tools_.first_runs->End(configuration, asked.ok() ? absl::CancelledError("asked, and not run") : asked);
+Status LeasedRuns::Prepare(const std::string& configuration, KernelPreparation* preparation) {
+  using Part = KernelPreparation::Part;
+  bool first = false;  // the next run is the first one of what was loaded
+  while (preparation->next() != Part::kDone) {
+    if (stopping_()) return TuningStopped();
+    if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
+    const bool load = preparation->next() == Part::kLoad;
+    VICINAL_RETURN_IF_ERROR(load ? LoadPart(configuration, preparation) : RunPart(configuration, first, preparation));
+    first = load;
   }
-  return asked;
+  return OkStatus();
 }
 
-// On the executor's thread, so it must not throw.
-Status LeasedRuns::AskInLease(const std::function<void()>& ask, DeviceContext& context) try {
-  const MonotonicTime begin = tools_.clock->Now();
-  ask();
-  Status status = context.Synchronize();
-  used_ += SecondsBetween(begin, tools_.clock->Now());
-  return status;
-} catch (const std::bad_alloc&) {
-  return NoMemoryToTune();
+Status LeasedRuns::LoadPart(const std::string& configuration, KernelPreparation* preparation) {
+  if (tools_.first_runs != nullptr) tools_.first_runs->Begin(configuration);
+  const Status loaded = Caught([&] { return preparation->Load(); });
+  if (tools_.first_runs != nullptr) tools_.first_runs->End(configuration, NotProven(loaded));
+  return loaded;
+}
+
+// Marks cost a write to the disk, for which requests would wait: only the first run has one.
+Status LeasedRuns::RunPart(const std::string& configuration, bool first, KernelPreparation* preparation) {
+  bool marked = false;
+  const auto mark = [&] {
+    if (tools_.first_runs != nullptr && !std::exchange(marked, true)) tools_.first_runs->Begin(configuration);
+  };
+  Awaited<Status> outcome;
+  executor_.SubmitBackground({"tuning", [&](const Status& admitted, DeviceContext&, const Lease&) {
+                                if (!admitted.ok()) return outcome.Set(admitted);
+                                if (first) mark();
+                                const MonotonicTime begin = tools_.clock->Now();
+                                Status ran = Caught([&] { return preparation->Run(); });
+                                used_ += SecondsBetween(begin, tools_.clock->Now());
+                                outcome.Set(std::move(ran));
+                              }});
+  Status ran = outcome.Take();
+  if (ran.code() == StatusCode::kInternal) mark();  // so that the failure can be told
+  if (marked) tools_.first_runs->End(configuration, NotProven(ran));
+  return ran;
 }
 
 StatusOr<LeasedRuns::Tried> LeasedRuns::RunWatched(const Trial& trial, int candidate, int64_t turn) {

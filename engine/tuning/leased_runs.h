@@ -12,6 +12,7 @@
 #include "engine/api/tuning.h"
 #include "engine/base/status.h"
 #include "engine/execute/executor.h"
+#include "engine/kernels/kernel_preparation.h"
 #include "engine/tune/meter.h"
 #include "engine/tune/trial.h"
 #include "engine/tuning/tuning_job.h"
@@ -33,10 +34,11 @@ class LeasedRuns {
   // TunedGraphGone, and errors of the device.
   StatusOr<Sampled> Sample(const Trial& trial, int candidate, int64_t turn);
 
-  // Calls `ask` once, alone on the device: it may run a kernel to learn what it supports. If the process ends meanwhile
-  // or the device fails, that counts against `configuration` as a first run does; that it ends well says nothing.
-  // Errors as of Sample.
-  Status Ask(const std::string& configuration, const std::function<void()>& ask);
+  // Carries out all of `preparation`: loads on this thread, without a lease, and each run in a lease of its own. If the
+  // process ends during a load or a first run of what was loaded, or the device fails, that counts against
+  // `configuration` as a first run does; that they end well says nothing. Errors as of Sample, and those of the parts;
+  // after one, `preparation` cannot go on.
+  Status Prepare(const std::string& configuration, KernelPreparation* preparation);
 
   double used_seconds() const { return used_; }  // of the executor's thread
   int64_t samples() const { return samples_; }   // attempts, dropped ones included
@@ -51,7 +53,8 @@ class LeasedRuns {
     bool stopped = false;       // a request came
   };
 
-  Status AskInLease(const std::function<void()>& ask, DeviceContext& context);
+  Status LoadPart(const std::string& configuration, KernelPreparation* preparation);
+  Status RunPart(const std::string& configuration, bool first, KernelPreparation* preparation);
   StatusOr<Tried> RunWatched(const Trial& trial, int candidate, int64_t turn);
   StatusOr<Tried> RunInLease(const Trial& trial, int candidate, int64_t turn);
   StatusOr<Tried> MeasureOne(const Trial& trial, int candidate, int64_t turn, DeviceContext& context,

@@ -2,9 +2,8 @@
 #include "engine/tuning/product_work.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "engine/device/row_stride.h"
 #include "engine/tune/kept_record.h"
@@ -36,27 +35,27 @@ int64_t MeasuredProductRows(const TuningKey& key, int64_t rows) {
 
 StatusOr<double> PrepareProduct(const TuningTools& tools, LeasedRuns* runs, TrialInput* input) {
   const int64_t rows = input->adjacency.rows, measured = MeasuredProductRows(input->key, rows);
-  VICINAL_RETURN_IF_ERROR(AskProductKernels(tools, input->key, rows, runs));
+  VICINAL_RETURN_IF_ERROR(PrepareProductKernels(tools, input->key, rows, runs));
   input->only_to_compare = true;
   input->adjacency.rows = input->adjacency.cols = input->shape.rows = input->shape.cols = measured;
   return measured < rows ? static_cast<double>(measured) / static_cast<double>(rows) : 1.0;
 }
 
-Status AskProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs) {
+Status PrepareProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs) {
   const DenseUpdateProblem problem = DenseUpdateProblemOf(key, rows);
-  std::vector<std::pair<const DenseUpdateKernel*, std::string>> asked;
   for (const auto& entry : tools.registry->dense_update.kernels()) {
     const DenseUpdateKernel& kernel = entry->kernel();
     if (kernel.device() != tools.device->kind() || kernel.fallback_only() || !kernel.WhyNotTried(problem).empty())
       continue;
-    std::string name = ConfigurationName(key.operation, kernel.name(), NameParameters(kernel, KernelConfig()));
+    const std::string name = ConfigurationName(key.operation, kernel.name(), NameParameters(kernel, KernelConfig()));
     if (tools.first_runs != nullptr && !tools.first_runs->WhyQuarantined(name).empty()) continue;
-    asked.emplace_back(&kernel, std::move(name));
-  }
-  if (asked.size() < 2) return OkStatus();
-  for (const auto& [kernel, name] : asked) {
-    // clang 14 does not capture a structured binding by itself.
-    VICINAL_RETURN_IF_ERROR(runs->Ask(name, [&problem, one = kernel] { (void)one->WhyUnsupported(problem); }));
+    // Declared first, so that it is released last.
+    Reservation memory;
+    const std::unique_ptr<KernelPreparation> preparation = kernel.Prepare(problem);
+    if (preparation == nullptr) continue;
+    VICINAL_ASSIGN_OR_RETURN(
+        memory, tools.budget->Reserve(Account::kTuning, preparation->bytes(), "preparing a kernel of products"));
+    VICINAL_RETURN_IF_ERROR(runs->Prepare(name, preparation.get()));
   }
   return OkStatus();
 }

@@ -29,14 +29,15 @@ bool AddAlike(const TuningTools& tools, const TuningKey& key, int64_t rows, cons
 // more than 2e11 operations; then as many as that, but at least kProductRowsAtLeast.
 int64_t MeasuredProductRows(const TuningKey& key, int64_t rows);
 
-// Makes the input of a trial over a graph that of its product: asks the kernels (AskProductKernels), and cuts the rows
-// to MeasuredProductRows. Returns their share.
+// Makes the input of a trial over a graph that of its product: prepares the kernels (PrepareProductKernels), and cuts
+// the rows to MeasuredProductRows. Returns their share.
 StatusOr<double> PrepareProduct(const TuningTools& tools, LeasedRuns* runs, TrialInput* input);
 
-// Asks each kernel that tuning may choose whether it supports the product, by `runs`. A kernel may run on the device to
-// find out (cuBLAS verifies an algorithm, once per widths); a request that arrives waits for it. Kernels that are not
-// worth a trial or quarantined are not asked, nor is a kernel alone. Errors of LeasedRuns::Ask.
-Status AskProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs);
+// Carries out the preparations of all kernels that tuning may choose for the product, with `runs`, their memory
+// reserved: cuBLAS verifies an algorithm, once per pair of widths and process. Afterwards asking a kernel whether it
+// supports the product does not use the device. Kernels that are not worth a trial or quarantined are not prepared.
+// Errors of LeasedRuns::Prepare and MemoryBudget::Reserve; kernels that were prepared before stay so.
+Status PrepareProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs);
 
 }  // namespace vicinal
 

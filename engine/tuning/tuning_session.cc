@@ -143,7 +143,7 @@ class Session {
     }
     if (product()) {
       VICINAL_ASSIGN_OR_RETURN(share_, PrepareProduct(tools_, &runs_, &input));
-      used_before_ = runs_.used_seconds();  // asking happens once per process, and is no part of the budget
+      used_before_ = runs_.used_seconds();  // preparing happens once per process, and is no part of the budget
     }
     VICINAL_ASSIGN_OR_RETURN(trial_, Trial::Make(input));
     record_.candidates = trial_->candidates();

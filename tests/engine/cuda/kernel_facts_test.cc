@@ -370,6 +370,7 @@ TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
     EXPECT_NE(kernel.WhyUnfit(), "");
     EXPECT_EQ(kernel.WhyUnsupported(problem), kernel.WhyUnfit());
     EXPECT_TRUE(kernel.OrderParameters(problem, {}).empty());
+    EXPECT_EQ(kernel.Prepare(problem), nullptr) << "there is nothing to verify on";
     // What is known without the library.
     EXPECT_EQ(kernel.WhyNotTried(problem), "");
     EXPECT_NE(kernel.WhyNotTried({20'000, 256, 256}), "");

@@ -8,19 +8,14 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/base/error.h"
 #include "engine/tune/work.h"
 #include "engine/tuning/product_work.h"
-#include "tests/engine/tune/remembered_runs.h"
-#include "tests/engine/tuning/tuning_alone.h"
 #include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
@@ -269,79 +264,6 @@ TEST_F(ProductsTest, ByName) {
               for (int64_t i = 1; i <= 129; ++i) r->outputs.push_back(i);
             }),
             "TOO_MANY_COMBINATIONS widths");
-}
-
-// A kernel that runs on the device to learn what it supports, as cuBLAS's algorithms are verified.
-class VerifiedProduct : public DenseUpdateKernel {
- public:
-  explicit VerifiedProduct(std::string_view name) : name_(name) {}
-  std::string_view name() const override { return name_; }
-  DeviceKind device() const override { return DeviceKind::kCpu; }
-  DeclaredOrder declared_order() const override { return {"panels", 1, true}; }
-  Refusal WhyNotTried(const DenseUpdateProblem&) const override { return {}; }
-  Refusal WhyUnsupported(const DenseUpdateProblem&) const override {
-    if (on_ask) on_ask();
-    return {};
-  }
-  size_t PackedBytes(int64_t, int64_t) const override { return sizeof(float); }
-  void Pack(ConstMatrixView, void*) const override {}
-  Status Run(DeviceContext&, const DenseUpdateArgs&, void*) const override { return OkStatus(); }
-
-  std::function<void()> on_ask;
-
- private:
-  const std::string_view name_;
-};
-
-struct OwnRuns {
-  RememberedRuns runs;
-};
-
-class AskedProductsTest : private OwnRuns, public TuningAlone {
- protected:
-  AskedProductsTest()
-      : TuningAlone(
-            [](const TuningKey&, const KernelSetting&) {
-              return RunSample{1e-6, false};
-            },
-            Clock::Real(), &runs) {
-    registry_.dense_update.Add(std::make_unique<VerifiedProduct>("usual"));
-    auto other = std::make_unique<VerifiedProduct>("verified");
-    other->on_ask = [this] { asked_on_.push_back(std::this_thread::get_id()); };
-    registry_.dense_update.Add(std::move(other));
-    work_.key = KeyOf(DenseUpdateProblem{2, 8, 4}, /*epilogue=*/false);
-    graph_->tuning().Note(work_);
-  }
-  using OwnRuns::runs;
-  std::vector<std::thread::id> asked_on_;
-};
-
-TEST_F(AskedProductsTest, AKernelIsFirstAskedInALeaseUnderAMark) {
-  std::thread::id executors;
-  std::promise<void> known;
-  executor_.SubmitBackground({"test", [&](const Status&, DeviceContext&, const Lease&) {
-                                executors = std::this_thread::get_id();
-                                known.set_value();
-                              }});
-  known.get_future().wait();
-  const TuningRecord record = Tune(TuningStrategy::kEstimated);
-  ASSERT_EQ(record.state, TuningState::kTuned) << record.note;
-  EXPECT_EQ(record.candidates.size(), 2u);
-  EXPECT_EQ(record.strategy, TuningStrategy::kMeasured) << "products have no models";
-  ASSERT_FALSE(asked_on_.empty());
-  EXPECT_EQ(asked_on_.front(), executors);
-  const std::vector<std::string> begun = runs.TakeBegun();
-  ASSERT_GE(begun.size(), 2u);
-  EXPECT_EQ(begun[0], "dense_update usual");
-  EXPECT_EQ(begun[1], "dense_update verified");
-}
-
-TEST_F(AskedProductsTest, AQuarantinedKernelIsNeverAsked) {
-  runs.Quarantine("dense_update verified");
-  const TuningRecord record = Tune();
-  EXPECT_EQ(record.note, "one candidate only: nothing to measure");
-  EXPECT_TRUE(asked_on_.empty());
-  EXPECT_TRUE(runs.TakeBegun().empty()) << "nor is a kernel alone";
 }
 
 TEST(ProductWork, AllRowsUnlessTheyAreMoreThanNeeded) {

@@ -58,14 +58,7 @@ class TuningAlone : public ::testing::Test {
     return *graph_->tuning().Record(work_.key);
   }
 
-  const std::unique_ptr<Device> device_ = MakeCpuDevice(1);
-  KernelRegistry registry_;
-  ScriptedRunner runner_;
-  Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
-  std::shared_ptr<const PreparedGraph> graph_;
-  TuningWork work_;
-
- private:
+  // Of the service; for tests of its own parts.
   TuningService::Parts Parts() {
     TuningService::Parts parts;
     parts.device = device_.get();
@@ -83,9 +76,17 @@ class TuningAlone : public ::testing::Test {
     return parts;
   }
 
+  const std::unique_ptr<Device> device_ = MakeCpuDevice(1);
+  MemoryBudget budget_{0};
+  KernelRegistry registry_;
+  ScriptedRunner runner_;
+  Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
+  std::shared_ptr<const PreparedGraph> graph_;
+  TuningWork work_;
+
+ private:
   const Clock& clock_;
   FirstRuns* const first_runs_;
-  MemoryBudget budget_{0};
   CommunityLibrary communities_;
   ToldMeter meter_;
   TuningService service_{Parts()};

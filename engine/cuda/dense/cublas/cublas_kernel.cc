@@ -3,18 +3,23 @@
 //
 // Idea. A row's bits must not depend on the number of rows, its position or the other rows. cuBLASLt selects kernels by
 // shape, so it must not select again at run time: for each pair of widths, one algorithm is pinned and verified
-// (detail/pinned_product.h), and rows are multiplied in panels of fixed heights. The last panel is the lowest that
+// (detail/verify_product.h), and rows are multiplied in panels of fixed heights. The last panel is the lowest that
 // holds the remaining rows. If there are enough rows it starts earlier and overlaps the previous panel; rows in both
 // have equal bits. Rows that are not aligned to 16 bytes, or fewer than the lowest panel, are first copied to scratch
 // memory. The epilogue is a pass over each panel while it is in the L2.
 //
 // The id of the order contains everything that NVIDIA's guarantee of equal bits depends on, so another version of the
-// library, or another GPU, gives a new numerics revision. Traffic: src once, dst once, the weights once per panel and
-// tile.
+// library, or another GPU, gives a new numerics revision.
+//
+// Who asks for widths that are not verified yet waits for the library and the verification. Tuning prepares them
+// between requests (Prepare). Runs, and whoever asks for widths that are verified, wait for neither.
+//
+// Traffic: src once, dst once, the weights once per panel and tile.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +31,10 @@
 #include "engine/cuda/dense/cublas/detail/cublas_library.h"
 #include "engine/cuda/dense/cublas/detail/panel_passes.h"
 #include "engine/cuda/dense/cublas/detail/pinned_product.h"
+#include "engine/cuda/dense/cublas/detail/verify_product.h"
 #include "engine/cuda/runtime/cuda_device.h"
 #include "engine/cuda/runtime/cuda_error.h"
+#include "engine/cuda/runtime/relaxed_capture.h"
 #include "engine/kernels/registry.h"
 
 namespace vicinal::cuda {
@@ -51,7 +58,7 @@ class CublasKernel final : public DenseUpdateKernel {
   std::string_view name() const override { return "cublas"; }
   DeviceKind device() const override { return DeviceKind::kCuda; }
   Refusal WhyUnfit() const override {
-    MutexLock lock(&mutex_);
+    MutexLock lock(&load_mutex_);
     return WhyNotLoaded();
   }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
@@ -65,6 +72,10 @@ class CublasKernel final : public DenseUpdateKernel {
     if (Refusal refusal = WhyOutside(problem); !refusal.empty()) return refusal;
     if (problem.rows >= kRowsToTry) return {};
     return absl::StrCat("not tried below ", kRowsToTry, " rows, where it is slower; these are ", problem.rows);
+  }
+  std::unique_ptr<KernelPreparation> Prepare(const DenseUpdateProblem& problem) const override {
+    if (device_ == nullptr || !WhyOutside(problem).empty() || Known(WidthsOf(problem)).has_value()) return nullptr;
+    return std::make_unique<Preparation>(*this, WidthsOf(problem));
   }
   DeclaredOrder declared_order() const override { return {"cublas_products", 1}; }
   std::vector<int64_t> OrderParameters(const DenseUpdateProblem& problem, const KernelConfig&) const override {
@@ -151,10 +162,42 @@ class CublasKernel final : public DenseUpdateKernel {
                         problem.in_width, " and ", problem.out_width);
   }
 
+  using Widths = std::pair<int64_t, int64_t>;  // inputs and outputs
+  static Widths WidthsOf(const DenseUpdateProblem& problem) { return {problem.in_width, problem.out_width}; }
+
+  // Verifies an algorithm, and has the kernel remember the result.
+  class Preparation final : public KernelPreparation {
+   public:
+    Preparation(const CublasKernel& kernel, const Widths& widths)
+        : kernel_(kernel),
+          widths_(widths),
+          verification_(widths.first, widths.second, kernel.limits_, kernel.device_) {}
+    int64_t bytes() const override { return verification_.bytes(); }
+    Part next() const override { return unfit_ ? Part::kDone : verification_.next(); }
+    Status Load() override {
+      const StatusOr<Loaded> loaded = kernel_.Load();
+      unfit_ = !loaded.ok();
+      return unfit_ ? OkStatus() : Remembered(verification_.Load(*loaded->library, loaded->handle));
+    }
+    Status Run() override { return Remembered(verification_.Run()); }
+
+   private:
+    Status Remembered(Status status) {
+      if (verification_.next() == Part::kDone) kernel_.Remember(widths_, verification_.result());
+      return status;
+    }
+
+    const CublasKernel& kernel_;
+    const Widths widths_;
+    ProductVerification verification_;
+    bool unfit_ = false;  // the library cannot be loaded, which WhyUnfit says
+  };
+
   // Loads the library on first use, as most servers never need it. Returns an empty refusal if it is loaded.
-  Refusal WhyNotLoaded() const VICINAL_REQUIRES(mutex_) {
+  Refusal WhyNotLoaded() const VICINAL_REQUIRES(load_mutex_) {
     if (handle_ != nullptr || !why_unfit_.empty()) return why_unfit_;
     if (device_ == nullptr) return why_unfit_ = "there is no GPU to verify its algorithms on";
+    const RelaxedCapture relaxed;
     library_ = CublasLibrary::Get(&why_unfit_);
     if (library_ == nullptr) return why_unfit_;
     Status status = device_->MakeCurrent();
@@ -163,28 +206,53 @@ class CublasKernel final : public DenseUpdateKernel {
     if (!status.ok()) why_unfit_ = std::string(status.message());
     return why_unfit_;
   }
-
-  StatusOr<Pinned> PinnedFor(const DenseUpdateProblem& problem) const {
-    MutexLock lock(&mutex_);
+  struct Loaded {
+    const CublasLibrary* library;
+    cublasLtHandle_t handle;
+  };
+  // FAILED_PRECONDITION (KERNEL_REFUSED): it cannot be loaded.
+  StatusOr<Loaded> Load() const {
+    MutexLock lock(&load_mutex_);
     if (Refusal refusal = WhyNotLoaded(); !refusal.empty()) return FailedPrecondition("KERNEL_REFUSED", refusal);
-    const std::pair<int64_t, int64_t> widths = {problem.in_width, problem.out_width};
-    if (const auto found = pinned_.find(widths); found != pinned_.end()) return found->second;
-    VICINAL_RETURN_IF_ERROR(device_->MakeCurrent());
-    StatusOr<Pinned> pinned =
-        PinnedProduct::Pin(*library_, handle_, problem.in_width, problem.out_width, limits_, *device_);
-    // Other errors, such as a lack of memory, are not cached, as they may pass.
-    if (pinned.ok() || pinned.status().code() == StatusCode::kFailedPrecondition) pinned_.emplace(widths, pinned);
-    return pinned;
+    return Loaded{library_, handle_};
+  }
+
+  std::optional<StatusOr<Pinned>> Known(const Widths& widths) const {
+    MutexLock lock(&mutex_);
+    const auto found = pinned_.find(widths);
+    return found != pinned_.end() ? std::optional<StatusOr<Pinned>>(found->second) : std::nullopt;
+  }
+  // The first result stays. Others are equal to it: the library proposes the same.
+  void Remember(const Widths& widths, const StatusOr<Pinned>& pinned) const {
+    MutexLock lock(&mutex_);
+    pinned_.emplace(widths, pinned);
+  }
+
+  // Verifies an algorithm at once if that has not been done. Errors other than FAILED_PRECONDITION may pass.
+  StatusOr<Pinned> PinnedFor(const DenseUpdateProblem& problem) const {
+    const Widths widths = WidthsOf(problem);
+    if (std::optional<StatusOr<Pinned>> known = Known(widths)) return *std::move(known);
+    VICINAL_RETURN_IF_ERROR(Load().status());
+    MutexLock lock(&at_once_mutex_);
+    if (std::optional<StatusOr<Pinned>> known = Known(widths)) return *std::move(known);
+    Preparation preparation(*this, widths);
+    while (preparation.next() != KernelPreparation::Part::kDone) {
+      const bool load = preparation.next() == KernelPreparation::Part::kLoad;
+      VICINAL_RETURN_IF_ERROR(load ? preparation.Load() : preparation.Run());
+    }
+    return *Known(widths);
   }
 
   CudaDevice* const device_;
   const GpuLimits limits_;
+  // Held while the library is loaded, and while a caller verifies at once, so that two do not do the same.
+  mutable Mutex load_mutex_, at_once_mutex_;
+  mutable const CublasLibrary* library_ VICINAL_GUARDED_BY(load_mutex_) = nullptr;
+  mutable cublasLtHandle_t handle_ VICINAL_GUARDED_BY(load_mutex_) = nullptr;
+  mutable std::string why_unfit_ VICINAL_GUARDED_BY(load_mutex_);
   mutable Mutex mutex_;
-  mutable const CublasLibrary* library_ VICINAL_GUARDED_BY(mutex_) = nullptr;
-  mutable cublasLtHandle_t handle_ VICINAL_GUARDED_BY(mutex_) = nullptr;
-  mutable std::string why_unfit_ VICINAL_GUARDED_BY(mutex_);
-  // By inputs and outputs. Refusals are cached too, so that they are not verified again.
-  mutable std::map<std::pair<int64_t, int64_t>, StatusOr<Pinned>> pinned_ VICINAL_GUARDED_BY(mutex_);
+  // Refusals are kept, too, so that they are not verified again.
+  mutable std::map<Widths, StatusOr<Pinned>> pinned_ VICINAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -3,22 +3,14 @@
 // F, and the rows of dst are columns of length H: dst^T = W * src^T, with the weights transposed.
 #include "engine/cuda/dense/cublas/detail/pinned_product.h"
 
-#include <string>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "engine/cuda/common/alignment.h"
-#include "engine/cuda/dense/cublas/detail/panel_passes.h"
-#include "engine/cuda/runtime/cuda_error.h"
 
 namespace vicinal::cuda {
 namespace {
 
 constexpr float kOne = 1.0f, kZero = 0.0f;
 constexpr int kProposals = 16;
-// Extra rows before and after a panel, for comparisons at other positions.
-constexpr int64_t kShift = 131;
 
 // A matrix as the library describes it. Owns the descriptor.
 class Layout {
@@ -42,30 +34,6 @@ class Layout {
 };
 
 }  // namespace
-
-// Test data for verifying an algorithm: inputs [2 * kShift + rows of the highest panel], weights, and two sets of
-// outputs of the highest panel.
-struct PinnedProduct::Trial {
-  Buffer src, weight, reference, dst, differing;
-  cudaStream_t stream = nullptr;
-
-  ~Trial() {
-    if (stream != nullptr) cudaStreamDestroy(stream);
-  }
-  Status Make(const PinnedProduct& product, Device& device) {
-    const int64_t rows = product.heights_ * product.step_;
-    const auto floats = [&](int64_t count) { return device.Allocate(static_cast<size_t>(count) * sizeof(float)); };
-    const int64_t inputs = (rows + 2 * kShift) * product.src_stride_, outputs = rows * product.dst_stride_;
-    const int64_t weights = product.out_width_ * product.src_stride_;
-    VICINAL_ASSIGN_OR_RETURN(src, floats(inputs));
-    VICINAL_ASSIGN_OR_RETURN(weight, floats(weights));
-    VICINAL_ASSIGN_OR_RETURN(reference, floats(outputs));
-    VICINAL_ASSIGN_OR_RETURN(dst, floats(outputs));
-    VICINAL_ASSIGN_OR_RETURN(differing, floats(1));
-    VICINAL_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream"));
-    return CudaStatus(LaunchFillNumbers(weight.as<float>(), weights, stream), "filling weights");
-  }
-};
 
 PinnedProduct::~PinnedProduct() {
   if (product_ != nullptr) library_.MatmulDescDestroy(product_);
@@ -149,75 +117,6 @@ Status PinnedProduct::Multiply(int height, const float* src, int64_t src_stride,
   return library_.StatusOf(library_.Matmul(handle_, product_, &kOne, weight, a.get(), src, b.get(), &kZero, dst,
                                            d.get(), dst, d.get(), &algorithm_, nullptr, 0, stream),
                            "cublasLtMatmul");
-}
-
-// Multiplies `height` steps of rows from row `row` on. Compares every `every`-th row with the same row of the
-// reference, which starts kShift rows into src.
-Status PinnedProduct::ExpectSame(const Trial& trial, int height, int64_t row, int every, const char* what) const {
-  VICINAL_RETURN_IF_ERROR(Multiply(height, trial.src.as<float>() + row * src_stride_, src_stride_,
-                                   trial.weight.as<float>(), trial.dst.as<float>(), dst_stride_, trial.stream));
-  const int64_t rows = height * step_, begin = row - kShift;
-  const int64_t skipped = begin < 0 ? -begin : 0, common = std::min(rows, heights_ * step_ - begin) - skipped;
-  int differing = 0;
-  int* const on_device = trial.differing.as<int>();
-  cudaError_t error = cudaMemsetAsync(on_device, 0, sizeof(int), trial.stream);
-  if (error == cudaSuccess) {
-    error = LaunchCountDiffering(trial.reference.as<float>() + (begin + skipped) * dst_stride_,
-                                 trial.dst.as<float>() + skipped * dst_stride_, common, out_width_, dst_stride_, every,
-                                 on_device, trial.stream);
-  }
-  if (error == cudaSuccess)
-    error = cudaMemcpyAsync(&differing, on_device, sizeof(int), cudaMemcpyDeviceToHost, trial.stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(trial.stream);
-  VICINAL_RETURN_IF_ERROR(CudaStatus(error, "verifying an algorithm of cuBLAS"));
-  if (differing == 0) return OkStatus();
-  return FailedPrecondition("KERNEL_REFUSED",
-                            absl::StrCat("cuBLAS gives ", differing, " elements of ", rows, " rows other bits ", what));
-}
-
-Status PinnedProduct::Verify(const Trial& trial) const {
-  const int64_t highest = heights_ * step_;
-  float* const src = trial.src.as<float>();
-  VICINAL_RETURN_IF_ERROR(
-      CudaStatus(LaunchFillNumbers(src, (highest + 2 * kShift) * src_stride_, trial.stream), "filling inputs"));
-  VICINAL_RETURN_IF_ERROR(Multiply(heights_, trial.src.as<float>() + kShift * src_stride_, src_stride_,
-                                   trial.weight.as<float>(), trial.reference.as<float>(), dst_stride_, trial.stream));
-  VICINAL_RETURN_IF_ERROR(ExpectSame(trial, heights_, kShift, 1, "in another run"));
-  for (int height = 1; height < heights_; ++height) {
-    VICINAL_RETURN_IF_ERROR(ExpectSame(trial, height, kShift, 1, "at another height"));
-  }
-  for (const int64_t row : {int64_t{0}, int64_t{1}, kShift - 1, kShift + 1, 2 * kShift}) {
-    VICINAL_RETURN_IF_ERROR(ExpectSame(trial, heights_, row, 1, "at another position"));
-    VICINAL_RETURN_IF_ERROR(ExpectSame(trial, 1, row, 1, "at another position"));
-  }
-  VICINAL_RETURN_IF_ERROR(
-      CudaStatus(LaunchDisturbRows(src + kShift * src_stride_, highest, src_stride_, trial.stream), "disturbing rows"));
-  return ExpectSame(trial, heights_, kShift, 2, "beside rows that are not finite");
-}
-
-StatusOr<std::shared_ptr<const PinnedProduct>> PinnedProduct::Pin(const CublasLibrary& library, cublasLtHandle_t handle,
-                                                                  int64_t in_width, int64_t out_width,
-                                                                  const GpuLimits& limits, Device& device) {
-  std::shared_ptr<PinnedProduct> product(new PinnedProduct(library, handle));
-  VICINAL_RETURN_IF_ERROR(product->Describe(in_width, out_width, limits));
-  VICINAL_ASSIGN_OR_RETURN(const std::vector<cublasLtMatmulAlgo_t> proposals, product->Proposals());
-  Trial trial;
-  VICINAL_RETURN_IF_ERROR(trial.Make(*product, device));
-  Status status = FailedPrecondition(
-      "KERNEL_REFUSED", absl::StrCat("cuBLAS proposes no algorithm that adds a row's products in one chain for ",
-                                     in_width, " inputs and ", out_width, " outputs"));
-  for (const cublasLtMatmulAlgo_t& algorithm : proposals) {
-    const std::vector<int64_t> configuration = product->ConfigurationOf(algorithm);
-    if (configuration.empty()) continue;
-    product->algorithm_ = algorithm;
-    status = product->Verify(trial);
-    if (!status.ok()) continue;
-    product->order_ = {static_cast<int64_t>(library.GetVersion()), limits.capability, limits.multiprocessors,
-                       product->step_};
-    product->order_.insert(product->order_.end(), configuration.begin(), configuration.end());
-    return std::shared_ptr<const PinnedProduct>(std::move(product));
-  }
-  return status;
 }
 
 }  // namespace vicinal::cuda

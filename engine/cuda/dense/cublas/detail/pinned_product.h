@@ -4,9 +4,7 @@
 // Rows are multiplied in panels of fixed heights, all with this algorithm, so that the library never selects again. The
 // algorithm must add each element in one chain (no split of the inputs, no reduction of partial sums) and need no
 // workspace. For equal calls, NVIDIA guarantees equal bits per version, architecture and number of multiprocessors, but
-// nothing across heights or positions. So pinning verifies that a row's bits are the same at every height, at other
-// positions, and next to other rows, including NaN and infinities. The first algorithm that passes is used, in the
-// order in which the library proposes them.
+// nothing across heights or positions. So an algorithm is verified before it is used (verify_product.h).
 #ifndef VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PINNED_PRODUCT_H_
 #define VICINAL_ENGINE_CUDA_DENSE_CUBLAS_DETAIL_PINNED_PRODUCT_H_
 
@@ -15,15 +13,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/gpu_limits.h"
 #include "engine/cuda/dense/cublas/detail/cublas_library.h"
-#include "engine/device/device.h"
-#include "engine/device/views.h"
 
 namespace vicinal::cuda {
 
@@ -36,14 +31,9 @@ inline int PanelHeights(int64_t in_width, const GpuLimits& limits) {
   return static_cast<int>(std::clamp(kMaxBytes / step_bytes, kMin, kMax));
 }
 
-// Immutable, thread-safe.
+// Made by ProductVerification; then immutable, thread-safe.
 class PinnedProduct {
  public:
-  // Returns FAILED_PRECONDITION (KERNEL_REFUSED) with the reason if no proposed algorithm passes. Temporarily allocates
-  // a panel of inputs and two of outputs. REQUIRES: `device` is current.
-  static StatusOr<std::shared_ptr<const PinnedProduct>> Pin(const CublasLibrary& library, cublasLtHandle_t handle,
-                                                            int64_t in_width, int64_t out_width,
-                                                            const GpuLimits& limits, Device& device);
   ~PinnedProduct();
   PinnedProduct(const PinnedProduct&) = delete;
   PinnedProduct& operator=(const PinnedProduct&) = delete;
@@ -59,16 +49,13 @@ class PinnedProduct {
   const std::vector<int64_t>& order() const { return order_; }
 
  private:
-  struct Trial;
+  friend class ProductVerification;
   PinnedProduct(const CublasLibrary& library, cublasLtHandle_t handle) : library_(library), handle_(handle) {}
 
   Status Describe(int64_t in_width, int64_t out_width, const GpuLimits& limits);
   StatusOr<std::vector<cublasLtMatmulAlgo_t>> Proposals() const;
   // The algorithm's configuration. Empty if it splits its inputs.
   std::vector<int64_t> ConfigurationOf(const cublasLtMatmulAlgo_t& algorithm) const;
-  // Returns OK if algorithm_ passes.
-  Status Verify(const Trial& trial) const;
-  Status ExpectSame(const Trial& trial, int height, int64_t row, int every, const char* what) const;
 
   const CublasLibrary& library_;
   const cublasLtHandle_t handle_;
