@@ -30,8 +30,8 @@ class FirstRuns {
   virtual int64_t revision() const = 0;
   // True: it has ended well on this device, and its runs need not be told.
   virtual bool HasEndedWell(const std::string& configuration) const = 0;
-  // Before a run that is waited for: no other step of its plan overlaps it. The first one leaves a mark that survives
-  // the end of the process, and waits for the disk; later ones cost a look-up.
+  // Before a run that is waited for: no other step of its plan overlaps it; or before its code is loaded. The first one
+  // leaves a mark that survives the end of the process, and waits for the disk; later ones cost a look-up.
   virtual void Begin(const std::string& configuration) = 0;
   // After that run. OK: it ended well. INTERNAL, an error of the device: the configuration is quarantined. Any other
   // status says nothing about it.

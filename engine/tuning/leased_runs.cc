@@ -61,7 +61,7 @@ Status LeasedRuns::Prepare(const std::string& configuration, KernelPreparation* 
 
 Status LeasedRuns::LoadPart(const std::string& configuration, KernelPreparation* preparation) {
   if (tools_.first_runs != nullptr) tools_.first_runs->Begin(configuration);
-  const Status loaded = Caught([&] { return preparation->Load(); });
+  Status loaded = Caught([&] { return preparation->Load(); });
   if (tools_.first_runs != nullptr) tools_.first_runs->End(configuration, NotProven(loaded));
   return loaded;
 }

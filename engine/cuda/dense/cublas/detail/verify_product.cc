@@ -91,7 +91,7 @@ Status ProductVerification::Load(const CublasLibrary& library, cublasLtHandle_t 
   VICINAL_RETURN_IF_ERROR(device_.MakeCurrent());
   const RelaxedCapture relaxed;
   if (product_ == nullptr) {
-    const Status begun = Begin(library, handle);
+    Status begun = Begin(library, handle);
     if (GivesUp(begun)) return begun;
     if (!begun.ok()) {
       result_ = Refusing(begun);
@@ -174,7 +174,7 @@ Status ProductVerification::RunCheck() const {
 
 Status ProductVerification::Run() {
   VICINAL_RETURN_IF_ERROR(device_.MakeCurrent());
-  const Status ran = RunCheck();
+  Status ran = RunCheck();
   if (GivesUp(ran)) return ran;
   if (!ran.ok()) {
     why_ = Refusing(ran);
