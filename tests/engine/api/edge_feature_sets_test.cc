@@ -40,6 +40,15 @@ std::string ReasonOf(const Status& status) {
 class EdgeFeatureSetsTest : public ::testing::Test {
  protected:
   void SetUp() override { Fill(); }
+  // An engine of the same content that keeps the answers of each first request.
+  void KeepAllAnswers() {
+    EngineOptions options;
+    options.keep_answers = KeepAnswers::kAlways;
+    options.stats = &passes_;
+    options.clock = &clock_;
+    engine_ = MakeEngine(options);
+    Fill();
+  }
   void Fill() {
     PutSmallWorld(*engine_);
     PutModel("gine", kSmallGine, SmallGineWeights());
@@ -279,12 +288,7 @@ TEST_F(EdgeFeatureSetsTest, KeptAnswersAreOfOneVersion) {
 
 // A graph is replaced without its sets, which follow: the first request on each is answered from kept rows.
 TEST_F(EdgeFeatureSetsTest, AnswersOfSetsThatFollowTheirGraphAreMadeAhead) {
-  EngineOptions options;
-  options.keep_answers = KeepAnswers::kAlways;
-  options.stats = &passes_;
-  options.clock = &clock_;
-  engine_ = MakeEngine(options);
-  Fill();
+  KeepAllAnswers();
   size_t passes = 0;
   const auto use = [&](const InferenceRequest& request) {
     Values(request);
@@ -346,12 +350,7 @@ TEST_F(EdgeFeatureSetsTest, AnswersOfSetsThatFollowTheirGraphAreMadeAhead) {
 
 // The clock stands still and the executor is busy: only the end of the call ends the wait for the answers.
 TEST_F(EdgeFeatureSetsTest, OfACallThatHasEndedWaitForNoAnswers) {
-  EngineOptions options;
-  options.keep_answers = KeepAnswers::kAlways;
-  options.stats = &passes_;
-  options.clock = &clock_;
-  engine_ = MakeEngine(options);
-  Fill();
+  KeepAllAnswers();
   ASSERT_TRUE(PutSet("bare", "default", EdgeRows(1.0f)).ok());
   Values(AllNodes("bare", "gine"));
   ASSERT_EQ(passes_.Await(0), "kept");

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/engine/tune/remembered_runs.h"
 #include "tests/engine/tuning/tuning_alone.h"
 
 namespace vicinal {
@@ -18,8 +17,7 @@ using testing::AnyAggregate;
 using ::testing::Contains;
 using ::testing::Each;
 using ::testing::HasSubstr;
-using testing::RememberedRuns;
-using testing::TuningAlone;
+using testing::TuningWithFirstRuns;
 
 class FailingAggregate final : public AnyAggregate {
  public:
@@ -27,24 +25,13 @@ class FailingAggregate final : public AnyAggregate {
   Status Run(DeviceContext&, const AggregateArgs&, void*) const override { return Internal("illegal address"); }
 };
 
-// Made before the service.
-struct OwnRuns {
-  RememberedRuns runs;
-};
-
-class FirstRunsTest : private OwnRuns, public TuningAlone {
+class FirstRunsTest : public TuningWithFirstRuns {
  protected:
-  FirstRunsTest()
-      : TuningAlone(
-            [](const TuningKey&, const KernelSetting&) {
-              return RunSample{1e-6, false};
-            },
-            Clock::Real(), &runs) {
+  FirstRunsTest() {
     registry_.aggregate.Add(std::make_unique<AnyAggregate>("good"));
     registry_.aggregate.Add(std::make_unique<FailingAggregate>("bad"));
     registry_.aggregate.Add(std::make_unique<AnyAggregate>("other"));
   }
-  using OwnRuns::runs;
 };
 
 TEST_F(FirstRunsTest, WhatFailedIsNoCandidateAnyMore) {

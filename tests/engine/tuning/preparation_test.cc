@@ -19,7 +19,6 @@
 #include "engine/tune/work.h"
 #include "engine/tuning/leased_runs.h"
 #include "engine/tuning/product_work.h"
-#include "tests/engine/tune/remembered_runs.h"
 #include "tests/engine/tuning/tuning_alone.h"
 
 namespace vicinal::testing {
@@ -98,19 +97,9 @@ class PreparedProduct final : public AnyProduct {
   mutable bool known_ = false;
 };
 
-// Made before the service.
-struct OwnRuns {
-  RememberedRuns runs;
-};
-
-class PreparationTest : private OwnRuns, public TuningAlone {
+class PreparationTest : public TuningWithFirstRuns {
  protected:
-  PreparationTest()
-      : TuningAlone(
-            [](const TuningKey&, const KernelSetting&) {
-              return RunSample{1e-6, false};
-            },
-            Clock::Real(), &runs) {
+  PreparationTest() {
     registry_.dense_update.Add(std::make_unique<AnyProduct>("usual"));
     auto other = std::make_unique<PreparedProduct>();
     kernel_ = other.get();
@@ -138,7 +127,6 @@ class PreparationTest : private OwnRuns, public TuningAlone {
     return id.Take();
   }
 
-  using OwnRuns::runs;
   PreparedProduct* kernel_ = nullptr;
 };
 

@@ -14,6 +14,7 @@
 #include "engine/tuning/community_library.h"
 #include "engine/tuning/tuning_service.h"
 #include "tests/engine/execute/numbered_requests.h"
+#include "tests/engine/tune/remembered_runs.h"
 #include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
@@ -90,6 +91,23 @@ class TuningAlone : public ::testing::Test {
   CommunityLibrary communities_;
   ToldMeter meter_;
   TuningService service_{Parts()};
+};
+
+// Made before the service.
+struct OwnFirstRuns {
+  RememberedRuns runs;
+};
+
+// With a memory of first runs; each run takes a microsecond.
+class TuningWithFirstRuns : private OwnFirstRuns, public TuningAlone {
+ protected:
+  TuningWithFirstRuns()
+      : TuningAlone(
+            [](const TuningKey&, const KernelSetting&) {
+              return RunSample{1e-6, false};
+            },
+            Clock::Real(), &runs) {}
+  using OwnFirstRuns::runs;
 };
 
 }  // namespace vicinal::testing
