@@ -214,7 +214,7 @@ void DurableStore::FollowLost(const std::vector<state::LostVersion>& lost) {
       parts_.graphs->SetLostFeatures(id.graph, id.graph_version, id.name, error, KindOf(id.store));
     if (id.store != Store::kGraphs) continue;
     parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
-    parts_.graphs->FinishLoad(id.name, id.version, error, {});
+    parts_.graphs->FailLoad(id.name, id.version, error);
   }
   followed_lost_ = lost;
 }

@@ -290,25 +290,22 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     if (version == 0) return OkStatus();
     if (const auto copy = parts_.graphs->HostCopyOf(name, version)) {
       *graph = copy->graph();
-      return Return(name, version, *copy, evict);
+      VICINAL_RETURN_IF_ERROR(Return(name, version, *copy, evict));
+      continue;
     }
     if (parts_.directory == nullptr) continue;  // it was replaced or deleted just now
     const VersionId id = {Store::kGraphs, name, version, "", 0};
     const auto begin = std::chrono::steady_clock::now();
-    StatusOr<Loaded> loaded = Read(id, evict, pool);
+    StatusOr<std::shared_ptr<const PreparedGraph>> loaded = LoadFromDisk(id, evict, pool);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     // At the start some find no room, and stay on disk: nothing has failed.
     const bool no_room = !evict && loaded.status().code() == StatusCode::kResourceExhausted;
     if (!no_room) parts_.stats->GraphLoaded(loaded.ok() ? "loaded" : "failed", seconds.count());
     if (loaded.ok()) {
-      const MutexLock serving(&serving_mutex_);
-      if (evict && parts_.before_serving) parts_.before_serving(loaded->graph, loaded->feature_sets);
-      *graph = loaded->graph;
-      parts_.graphs->FinishLoad(name, version, std::move(loaded->graph), std::move(loaded->feature_sets), loaded->lost);
+      *graph = *std::move(loaded);
       parts_.logger->Log(
           LoadLevel(evict), "graph loaded",
           {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
-      parts_.on_load();
       return OkStatus();
     }
     const Status error = Explained(id, loaded.status());
@@ -320,7 +317,7 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
     const StatusOr<StoredGraph> earlier =
         error.code() == StatusCode::kDataLoss ? Earlier(id) : StatusOr<StoredGraph>(error);
     if (!earlier.ok()) {
-      parts_.graphs->FinishLoad(name, version, told, {});
+      parts_.graphs->FailLoad(name, version, told);
       return Annotate(told, absl::StrCat("graph '", name, "' could not be loaded from disk"));
     }
     parts_.logger->Log(
@@ -328,6 +325,26 @@ Status GraphLoader::LoadNow(const std::string& name, bool evict, ThreadPool* poo
         {{"graph", name}, {"damaged", absl::StrCat(version)}, {"version", absl::StrCat(earlier->serving.version)}});
     parts_.graphs->ReplaceStored(name, version, *earlier);
   }
+}
+
+StatusOr<std::shared_ptr<const PreparedGraph>> GraphLoader::LoadFromDisk(const VersionId& id, bool evict,
+                                                                         ThreadPool* pool) {
+  constexpr int kMostLooks = 8;
+  VICINAL_ASSIGN_OR_RETURN(Loaded loaded, Read(id, evict, pool));
+  for (int looks = 1; !Publish(id, evict, loaded); ++looks) {
+    VICINAL_ASSIGN_OR_RETURN(StoredGraph listed, ReadNewSets(id, evict, pool, &loaded));
+    // Another server publishes faster than this one reads: what has been read serves.
+    if (looks >= kMostLooks) parts_.graphs->ReplaceStored(id.name, id.version, std::move(listed));
+  }
+  return loaded.graph;
+}
+
+bool GraphLoader::Publish(const VersionId& id, bool evict, const Loaded& loaded) {
+  const MutexLock serving(&serving_mutex_);
+  if (evict && parts_.before_serving) parts_.before_serving(loaded.graph, loaded.feature_sets);
+  const bool done = parts_.graphs->FinishLoad(id.name, id.version, loaded.graph, loaded.feature_sets, loaded.lost);
+  if (done) parts_.on_load();
+  return done;
 }
 
 // What was published and has no files any more was removed behind the server's back: by itself, or with everything.

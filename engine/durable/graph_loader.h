@@ -128,13 +128,21 @@ class GraphLoader {
   void RunAfterStart(const Job& job);
   // Takes those out of the task whose limits have ended their wait.
   void TakeEnded(Task* task, Ended* ended) VICINAL_REQUIRES(mutex_);
-  // Versions of one feature set, which rise: adds the latest that can be read, and why a later one cannot.
+  // Reads a version and publishes it with all feature sets that the store knows of by then.
+  StatusOr<std::shared_ptr<const PreparedGraph>> LoadFromDisk(const state::VersionId& id, bool evict, ThreadPool* pool);
+  // False: the store knows of feature sets that are not in `loaded`.
+  bool Publish(const state::VersionId& id, bool evict, const Loaded& loaded);
+  // Tells the store what is on disk now, and adds to `loaded` the feature sets that came after it was listed. Returns
+  // what it has told.
+  StatusOr<StoredGraph> ReadNewSets(const state::VersionId& id, bool evict, ThreadPool* pool, Loaded* loaded);
+  // Versions of one feature set, which rise: adds the latest that can be read, in place of an earlier one, and why a
+  // later one cannot.
   Status ReadLatestSet(const std::vector<const state::Manifest*>& versions, Reservation* memory, ThreadPool* pool,
                        Loaded* loaded);
   Status AddLostBefore(const state::VersionId& graph, Loaded* loaded) const;
   // `graph`: what was loaded or came back; null if nothing was.
   Status LoadNow(const std::string& name, bool evict, ThreadPool* pool, std::shared_ptr<const PreparedGraph>* graph);
-  // A version that is on the host goes to the device again.
+  // A version that is on the host goes to the device again; or does not, if that copy does not count any more.
   Status Return(const std::string& name, int64_t version, HostCopy& copy, bool evict);
   StatusOr<std::vector<FeatureSet>> ReturnNow(HostCopy& copy, bool evict);
   StatusOr<Loaded> Read(const state::VersionId& id, bool evict, ThreadPool* pool);

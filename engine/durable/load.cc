@@ -157,7 +157,7 @@ void DurableStore::RecallLost(const std::set<VersionId>& published) {
     if (id.store == Store::kModels) parts_.models->SetLost(id.name, LostError(version));
     if (id.store != Store::kGraphs) continue;  // feature sets: with their graph
     parts_.graphs->BeginLoad(id.name, DescribeUnread(id), MonotonicTime{});
-    parts_.graphs->FinishLoad(id.name, id.version, LostError(version), {});
+    parts_.graphs->FailLoad(id.name, id.version, LostError(version));
   }
 }
 

@@ -23,27 +23,51 @@ namespace vicinal::durable {
 using state::Manifest;
 using state::VersionId;
 
-StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict, ThreadPool* pool) {
-  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, parts_.directory->ListGraph(id));
+namespace {
+
+using VersionsBySet = std::map<FeatureSetKey, std::vector<const Manifest*>>;
+
+// The listing of a graph version whose manifest can be read.
+StatusOr<state::Listing> ListReadable(const state::StateDirectory& directory, const VersionId& graph) {
+  VICINAL_ASSIGN_OR_RETURN(state::Listing listing, directory.ListGraph(graph));
   for (const state::ListedProblem& problem : listing.problems) {
-    if (problem.id == id) return problem.error;
+    if (problem.id == graph) return problem.error;
   }
-  std::map<FeatureSetKey, std::vector<const Manifest*>> sets;  // listed by id: versions rise
+  return listing;
+}
+
+// Into `listing`; the versions of each set rise, for they are listed by id.
+VersionsBySet SetsIn(const state::Listing& listing) {
+  VersionsBySet sets;
   for (const Manifest& manifest : listing.published) {
     if (state::BelongsToGraph(manifest.id.store)) sets[KeyOf(manifest.id)].push_back(&manifest);
   }
-  const Manifest& manifest = listing.published.front();
-  VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
-  VICINAL_ASSIGN_OR_RETURN(int64_t bytes, GraphBytesBound(manifest));
+  return sets;
+}
+
+// The bytes that the sets need in memory, each in whichever of its versions can be read.
+int64_t LargestOfEach(const VersionsBySet& sets, const GraphSize& graph, const Device& device) {
+  int64_t bytes = 0;
   for (const auto& [key, versions] : sets) {
     int64_t most = 0;
     for (const Manifest* const set : versions) {
-      const StatusOr<int64_t> bound =
-          FeatureBytesBound(*set, {metadata.node_count, metadata.edge_count}, *parts_.device);
+      const StatusOr<int64_t> bound = FeatureBytesBound(*set, graph, device);
       if (bound.ok()) most = std::max(most, *bound);  // else reading it says why
     }
     bytes += most;
   }
+  return bytes;
+}
+
+}  // namespace
+
+StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict, ThreadPool* pool) {
+  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, ListReadable(*parts_.directory, id));
+  const VersionsBySet sets = SetsIn(listing);
+  const Manifest& manifest = listing.published.front();
+  VICINAL_ASSIGN_OR_RETURN(const GraphMetadata metadata, ParseGraphMetadata(manifest));
+  VICINAL_ASSIGN_OR_RETURN(int64_t bytes, GraphBytesBound(manifest));
+  bytes += LargestOfEach(sets, {metadata.node_count, metadata.edge_count}, *parts_.device);
   ReserveOptions options;
   options.evict = evict;
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, parts_.budget->Reserve(Account::kPreparing, bytes,
@@ -77,6 +101,28 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
   return loaded;
 }
 
+StatusOr<StoredGraph> GraphLoader::ReadNewSets(const VersionId& id, bool evict, ThreadPool* pool, Loaded* loaded) {
+  VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, ListReadable(*parts_.directory, id));
+  StoredGraph listed = DescribeStored(listing.published.front(),
+                                      std::vector<Manifest>(listing.published.begin() + 1, listing.published.end()));
+  parts_.graphs->ReplaceStored(id.name, id.version, listed);
+  VersionsBySet sets = SetsIn(listing);
+  for (const FeatureSet& set : loaded->feature_sets) {
+    const auto versions = sets.find(vicinal::KeyOf(set));
+    if (versions == sets.end()) continue;
+    std::erase_if(versions->second, [&](const Manifest* manifest) { return manifest->id.version <= set.version; });
+    if (versions->second.empty()) sets.erase(versions);
+  }
+  ReserveOptions options;
+  options.evict = evict;
+  const GraphSize size = {loaded->graph->num_nodes(), loaded->graph->num_edges()};
+  VICINAL_ASSIGN_OR_RETURN(Reservation memory,
+                           parts_.budget->Reserve(Account::kPreparing, LargestOfEach(sets, size, *parts_.device),
+                                                  absl::StrCat("graph '", id.name, "'"), options));
+  for (const auto& [key, versions] : sets) VICINAL_RETURN_IF_ERROR(ReadLatestSet(versions, &memory, pool, loaded));
+  return listed;
+}
+
 // Beside the features: what is made of layouts and adjacencies goes on while those come from the disk. Features have
 // their memory already.
 std::jthread GraphLoader::RestoreLayouts(const PreparedGraph& graph, bool evict) const {
@@ -98,6 +144,8 @@ Status GraphLoader::ReadLatestSet(const std::vector<const Manifest*>& versions, 
     StatusOr<FeatureSet> features = ReadSet(**manifest, *loaded->graph, memory, pool);
     if (features.status().code() == StatusCode::kResourceExhausted) return features.status();
     if (features.ok()) {
+      std::erase_if(loaded->feature_sets,
+                    [&](const FeatureSet& set) { return vicinal::KeyOf(set) == vicinal::KeyOf(*features); });
       loaded->feature_sets.push_back(*std::move(features));
       break;
     }

@@ -23,7 +23,10 @@ Status GraphLoader::Return(const std::string& name, int64_t version, HostCopy& c
     copy.graph()->LeaveDevice();  // nobody uses it: it does not serve
     return Annotate(sets.status(), absl::StrCat("graph '", name, "' could not be copied to the device"));
   }
-  parts_.graphs->FinishLoad(name, version, copy.graph(), *std::move(sets));
+  if (!parts_.graphs->FinishLoad(name, version, copy.graph(), *std::move(sets))) {
+    copy.graph()->LeaveDevice();
+    return OkStatus();
+  }
   parts_.logger->Log(LoadLevel(evict), "graph returned to the device",
                      {{"graph", name}, {"version", absl::StrCat(version)}, {"seconds", absl::StrCat(seconds.count())}});
   parts_.on_load();

@@ -67,10 +67,12 @@ FeatureSetHandle HandleOf(FeatureSet set) {
   return std::make_shared<const FeatureSet>(std::move(set));
 }
 
-void DropUnlisted(const StoredGraph& stored, std::vector<FeatureSet>* sets) {
-  std::erase_if(*sets, [&](const FeatureSet& set) {
-    return std::none_of(stored.feature_sets.begin(), stored.feature_sets.end(),
-                        [&](const FeatureSetResource& listed) { return listed.version == set.version; });
+bool HasAllSets(const StoredGraph& stored, const std::vector<FeatureSet>& sets,
+                const std::map<FeatureSetKey, Status>& lost) {
+  return std::all_of(stored.feature_sets.begin(), stored.feature_sets.end(), [&](const FeatureSetResource& listed) {
+    return lost.contains(KeyOf(listed)) || std::any_of(sets.begin(), sets.end(), [&](const FeatureSet& set) {
+             return KeyOf(set) == KeyOf(listed) && set.version >= listed.version;
+           });
   });
 }
 

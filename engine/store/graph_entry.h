@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct GraphEntry {
   std::shared_ptr<const StoredGraph> stored;  // the version that has to be loaded
   std::shared_ptr<HostCopy> host;             // of `stored`; null: it is on disk only
   bool loading = false;                       // `stored` has not been in memory yet
+  std::set<FeatureSetKey> deleted_sets;       // of `stored`: a load that began before may still bring them
   MonotonicTime last_use{};
   int64_t declared_nodes = 0, declared_edges = 0;
   Status error;                  // of the last preparation or load
@@ -59,8 +61,9 @@ void Retire(const GraphEntry& entry);
 // The set as it is kept: each copy of its features keeps its reservation alive.
 FeatureSetHandle HandleOf(FeatureSet set);
 
-// Removes sets that `stored` does not describe.
-void DropUnlisted(const StoredGraph& stored, std::vector<FeatureSet>* sets);
+// Whether each set that `stored` describes is in one of the two: there in that version or a later one.
+bool HasAllSets(const StoredGraph& stored, const std::vector<FeatureSet>& sets,
+                const std::map<FeatureSetKey, Status>& lost);
 
 // Whether the entry alone holds what `stored` describes, which is then all it has in memory.
 bool IsOnlyIn(const GraphEntry& entry, const StoredGraph& stored);

@@ -119,6 +119,7 @@ void GraphStore::FinishPrepare(const std::string& name, int64_t version,
       old_graph = std::exchange(entry.graph, *std::move(graph));
       old_features = std::exchange(entry.features, {});
       entry.lost_features.clear();
+      entry.deleted_sets.clear();
       entry.graph->TransferReservation(Account::kGraphs);
       if (default_features) {
         FeatureSet set = Named(FeatureKind::kNodes, name, kDefaultFeatureSet);
@@ -206,6 +207,7 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
       const bool was_lost = entry.lost_features.erase(key) > 0;
       if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound(TypeName(kind), name);
       entry.stored = std::move(rest);
+      entry.deleted_sets.insert(key);
       if (entry.host != nullptr) entry.host->Forget(key);
     } else {
       const bool was_lost = entry.lost_features.erase(key) > 0;

@@ -120,19 +120,23 @@ class GraphStore {
   int64_t StoredVersion(const std::string& name) const;
   // Its copy on the host; null: it is on disk only, or StoredVersion is another.
   std::shared_ptr<HostCopy> HostCopyOf(const std::string& name, int64_t version) const;
-  // Publishes a loaded graph with its feature sets, which keep the versions and times they had. With an error: if there
-  // is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be loaded later; after any other error
-  // the name is FAILED, and requests get that error until an upload is prepared, or the name deleted; it takes no place
-  // under max_graphs. `lost`: feature sets that could not be loaded; requests
-  // for them get these errors until they are uploaded again. Does nothing unless `version` of `name` is StoredVersion.
-  void FinishLoad(const std::string& name, int64_t version, StatusOr<std::shared_ptr<const PreparedGraph>> graph,
+  // Publishes a loaded graph with its feature sets, which keep the versions and times they had, but for those that were
+  // deleted meanwhile. `lost`: sets that could not be loaded; requests for them get these errors until they are
+  // uploaded again. False, and no effect: ReplaceStored has told of sets since that are in neither; load them, and call
+  // again. True, and no effect, unless `version` of `name` is StoredVersion.
+  bool FinishLoad(const std::string& name, int64_t version, const std::shared_ptr<const PreparedGraph>& graph,
                   std::vector<FeatureSet> feature_sets, const std::map<FeatureSetKey, Status>& lost = {});
+  // It could not be loaded. If there is no memory for it (RESOURCE_EXHAUSTED) it stays on disk, READY, and may be
+  // loaded later; after any other error the name is FAILED, and requests get that error until an upload is prepared, or
+  // the name deleted; it takes no place under max_graphs. Does nothing unless `version` of `name` is StoredVersion.
+  void FailLoad(const std::string& name, int64_t version, const Status& error);
   // What FinishLoad says of one feature set of a version in memory; OK: it is not lost any more.
   void SetLostFeatures(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                        const Status& error, FeatureKind kind = FeatureKind::kNodes);
   // It cannot be read now: it stays on disk, READY, and may be loaded later.
   void PostponeLoad(const std::string& name, int64_t version);
-  // `other` takes the place of `version`, which is on disk only: it cannot be loaded, or was replaced there.
+  // `other` takes the place of `version`, which is on disk only: it cannot be loaded, was replaced there, or has other
+  // feature sets there.
   void ReplaceStored(const std::string& name, int64_t version, StoredGraph other);
   // What another server has published, in place of earlier versions; nothing if the store has later ones. The sets keep
   // the versions and times they had; `lost` as in FinishLoad.
@@ -175,7 +179,7 @@ class GraphStore {
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or
-  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the errors of FinishLoad where that failed.
+  // preparation failed. UNAVAILABLE (GRAPH_LOADING): it is on disk only; the errors of FailLoad where that failed.
   // Counts as a use of the graph.
   StatusOr<GraphHandle> Find(const std::string& graph, int64_t graph_version, const std::string& feature_set,
                              int64_t feature_set_version, const WantedEdges& edges = {}) const;

@@ -9,9 +9,9 @@
 #include "engine/store/graph_store_state.h"
 
 namespace vicinal {
-using internal::DropUnlisted;
 using internal::GraphEntry;
 using internal::HandleOf;
+using internal::HasAllSets;
 using internal::Retire;
 
 void GraphStore::BeginLoad(const std::string& name, StoredGraph stored, MonotonicTime last_use) {
@@ -32,35 +32,45 @@ int64_t GraphStore::StoredVersion(const std::string& name) const {
   return found != state_->entries.end() && found->second.stored ? found->second.stored->serving.version : 0;
 }
 
-void GraphStore::FinishLoad(const std::string& name, int64_t version,
-                            StatusOr<std::shared_ptr<const PreparedGraph>> graph, std::vector<FeatureSet> feature_sets,
-                            const std::map<FeatureSetKey, Status>& lost) {
+bool GraphStore::FinishLoad(const std::string& name, int64_t version, const std::shared_ptr<const PreparedGraph>& graph,
+                            std::vector<FeatureSet> feature_sets, const std::map<FeatureSetKey, Status>& lost) {
+  std::shared_ptr<HostCopy> host;  // freed after the lock, as are sets that were deleted
+  {
+    MutexLock lock(&state_->mutex);
+    GraphEntry* const entry = state_->FindStored(name, version);
+    if (entry == nullptr) return true;
+    if (!HasAllSets(*entry->stored, feature_sets, lost)) return false;
+    entry->loading = false;
+    host = std::exchange(entry->host, nullptr);
+    entry->stored = nullptr;
+    entry->graph = graph;
+    // With those of an earlier load: what was damaged then is not on disk any more.
+    for (const auto& [key, error] : lost) entry->lost_features[key] = error;
+    entry->graph->TransferReservation(Account::kGraphs);
+    for (FeatureSet& set : feature_sets) {
+      const FeatureSetKey key = KeyOf(set);
+      if (!entry->deleted_sets.contains(key)) entry->features[key] = HandleOf(std::move(set));
+    }
+    entry->deleted_sets.clear();
+  }
+  state_->watchers.Notify(name);
+  return true;
+}
+
+void GraphStore::FailLoad(const std::string& name, int64_t version, const Status& error) {
   std::shared_ptr<HostCopy> host;  // freed after the lock
   {
     MutexLock lock(&state_->mutex);
     GraphEntry* const entry = state_->FindStored(name, version);
     if (entry == nullptr) return;
     entry->loading = false;
-    if (graph.ok()) {
-      // A set that was deleted while the copy came back.
-      if (entry->host != nullptr) DropUnlisted(*entry->stored, &feature_sets);
-      host = std::exchange(entry->host, nullptr);
-      entry->stored = nullptr;
-      entry->graph = *std::move(graph);
-      // With those of an earlier load: what was damaged then is not on disk any more.
-      for (const auto& [key, error] : lost) entry->lost_features[key] = error;
-      entry->graph->TransferReservation(Account::kGraphs);
-      for (FeatureSet& set : feature_sets) {
-        const FeatureSetKey key = KeyOf(set);
-        entry->features[key] = HandleOf(std::move(set));
-      }
-    } else if (graph.status().code() != StatusCode::kResourceExhausted) {
+    if (error.code() != StatusCode::kResourceExhausted) {
       entry->stored = nullptr;
       host = std::exchange(entry->host, nullptr);
-      entry->load_error = graph.status();
+      entry->load_error = error;
       entry->unloaded_version = version;
       if (entry->preparing_version == 0) {
-        entry->error = graph.status();
+        entry->error = error;
         entry->failed_version = version;
       }
     }
@@ -97,6 +107,7 @@ void GraphStore::ReplaceStored(const std::string& name, int64_t version, StoredG
     GraphEntry* const entry = state_->FindStored(name, version);
     if (entry == nullptr) return;
     host = std::exchange(entry->host, nullptr);
+    if (other.serving.version != version) entry->deleted_sets.clear();
     entry->stored = std::make_shared<const StoredGraph>(std::move(other));
   }
   state_->watchers.Notify(name);
@@ -121,6 +132,7 @@ void GraphStore::Adopt(std::shared_ptr<const PreparedGraph> graph, std::vector<F
     old_graph = std::exchange(entry.graph, std::move(graph));
     old_features = std::exchange(entry.features, {});
     entry.lost_features = std::move(lost);
+    entry.deleted_sets.clear();
     entry.graph->TransferReservation(Account::kGraphs);
     for (FeatureSet& set : feature_sets) {
       const FeatureSetKey key = KeyOf(set);

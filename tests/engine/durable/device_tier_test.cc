@@ -234,7 +234,7 @@ TEST_F(DeviceTierTest, AStartFillsTheDeviceAndEvictsNothing) {
   for (const char* const name : {"g7", "g5"}) Answers(name);
   Stop();
   Start(4 * kRingNodes * kSmallFeatures * 4, 0, /*durable=*/true);  // features of four graphs
-  AwaitLoaded();
+  AwaitStarted();
   EXPECT_EQ(stats_.left_device, 0);
   EXPECT_GT(CountIn(Tier::kDevice), 0);
   EXPECT_EQ(CountIn(Tier::kDevice) + CountIn(Tier::kDisk), kGraphs);

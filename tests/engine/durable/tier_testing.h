@@ -18,6 +18,7 @@
 
 #include "engine/base/stats.h"
 #include "tests/engine/api/small_world.h"
+#include "tests/engine/durable/lines.h"
 #include "tests/engine/state/temporary_directory.h"
 
 namespace vicinal::testing {
@@ -64,6 +65,8 @@ class TierFixture : public ::testing::Test {
   // With two threads, no tuning and counted loads; the rest as `options` has it.
   void StartWith(EngineOptions options) {
     engine_.reset();
+    logged_before_ = lines_.all().size();
+    options.logger = &lines_;
     options.num_threads = 2;
     options.tuning_budget = Nanoseconds(0);
     options.stats = &stats_;
@@ -75,9 +78,10 @@ class TierFixture : public ::testing::Test {
     EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
     engine_.reset();
   }
-  // After a start: until then the loaders hold what they have just published, so that other graphs leave in its place.
-  void AwaitLoaded() {
-    while (!engine_->loaded()) std::this_thread::yield();
+  // After a start that has loaded graphs: until then the loaders hold what they have just published or make plans for,
+  // so that other graphs leave in its place.
+  void AwaitStarted() {
+    while (lines_.all().find("plans of the start made", logged_before_) == std::string::npos) std::this_thread::yield();
   }
   void PutReady(const std::string& name, bool pinned) {
     GraphSource source = Ring(name);
@@ -96,6 +100,8 @@ class TierFixture : public ::testing::Test {
 
   state::TemporaryDirectory directory_;
   CountingStats stats_;
+  Lines lines_;
+  size_t logged_before_ = 0;  // by earlier engines
   std::unique_ptr<Engine> engine_;
 };
 

@@ -129,7 +129,7 @@ TEST_F(TiersTest, TheLeastRecentlyUsedLeaves) {
   }();
   Stop();
   Start(kBudget);
-  AwaitLoaded();
+  AwaitStarted();
   for (const char* const name : {"g2", "g0", "g1"}) Answers(name);
   ASSERT_TRUE(Resident("g0") && Resident("g1") && Resident("g2"));
   const Reservation taken = TakeAllBut(5 * bytes / 2);
@@ -163,7 +163,7 @@ TEST_F(TiersTest, BytesAreCountedWhereTheyAre) {
   EXPECT_EQ(both.on_device.graphs + both.on_device.features + both.on_device.models, 0) << "a CPU has one memory";
   Stop();
   Start(kBudget);
-  AwaitLoaded();
+  AwaitStarted();
   Answers("g1");
   Answers("g0");
   { const Reservation taken = TakeAllBut(3 * BytesOf("g0") / 2); }

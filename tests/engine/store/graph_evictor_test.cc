@@ -92,7 +92,7 @@ class LeavingTest : public ::testing::Test {
     ASSERT_NE(copy, nullptr);
     auto sets = copy->ReturnTo(gpu_);
     ASSERT_TRUE(sets.ok()) << sets.status();
-    graphs_.FinishLoad(name, version, copy->graph(), *std::move(sets));
+    EXPECT_TRUE(graphs_.FinishLoad(name, version, copy->graph(), *std::move(sets)));
   }
 
   testing::OwnMemoryDevice gpu_;
@@ -209,7 +209,7 @@ TEST_F(LeavingTest, WhatHasLeftCanBeChangedMeanwhile) {
   const auto copy = graphs_.HostCopyOf("features", left);
   auto sets = copy->ReturnTo(gpu_);
   ASSERT_TRUE(graphs_.DeleteFeatures("features", "default").ok());
-  graphs_.FinishLoad("features", left, copy->graph(), *std::move(sets));
+  EXPECT_TRUE(graphs_.FinishLoad("features", left, copy->graph(), *std::move(sets)));
   EXPECT_EQ(graphs_.Find("features", 0, "default", 0).status().code(), StatusCode::kNotFound);
   EXPECT_TRUE(graphs_.Find("features", 0, "", 0).ok());
 }

@@ -278,7 +278,7 @@ TEST_F(GraphStoreTest, WhatIsLostOnDiskStaysUntilAnUploadServes) {
   StoredGraph stored;
   stored.serving.version = 7;
   store.BeginLoad("lost", stored, {});
-  store.FinishLoad("lost", 7, damaged, {});
+  store.FailLoad("lost", 7, damaged);
   const auto find = [&] { return store.Find("lost", 0, "", 0).status(); };
   ExpectStatus(find(), StatusCode::kDataLoss, "STATE_DAMAGED", "'lost' could not be loaded from disk: it is damaged");
   const auto other = store.BeginPrepare("a", false, 0, 10, 30);
