@@ -215,8 +215,9 @@ class EngineImpl final : public Engine {
                                                int64_t reserved_bytes, const WorkLimits& limits) override {
     return resource_calls_->PutEdgeFeatures(graph, name, tensors, replace, if_version, reserved_bytes, limits);
   }
-  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) override {
-    return resource_calls_->DeleteFeatures(graph, name, kind);
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind,
+                        int64_t if_version) override {
+    return resource_calls_->DeleteFeatures(graph, name, kind, if_version);
   }
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) override {
     return resource_calls_->PutModel(std::move(source), limits, std::move(memory));

@@ -83,6 +83,7 @@ void Tell(const v1::DeleteFeaturesRequest& request, Subject* subject) {
   subject->action = "delete";
   subject->graph = Shown(request.graph());
   subject->feature_set = Shown(request.name());
+  subject->version = request.if_version();
 }
 
 void Tell(const v1::DeleteModelRequest& request, Subject* subject) {

@@ -277,8 +277,10 @@ absl::StatusOr<std::vector<v1::FeatureSet>> Client::ListFeatures(const std::stri
   return std::vector<v1::FeatureSet>(sets.begin(), sets.end());
 }
 
-absl::Status Client::DeleteFeatures(const std::string& graph, const std::string& name, v1::FeatureKind kind) {
+absl::Status Client::DeleteFeatures(const std::string& graph, const std::string& name, v1::FeatureKind kind,
+                                    int64_t if_version) {
   v1::DeleteFeaturesRequest request;
+  request.set_if_version(if_version);
   request.set_kind(kind);
   request.set_graph(graph);
   request.set_name(name);

@@ -172,8 +172,9 @@ class Client {
   // Of nodes, or (EDGES) of edges.
   absl::StatusOr<std::vector<v1::FeatureSet>> ListFeatures(const std::string& graph,
                                                            v1::FeatureKind kind = v1::FEATURE_KIND_NODES);
+  // `if_version` 0: any version.
   absl::Status DeleteFeatures(const std::string& graph, const std::string& name,
-                              v1::FeatureKind kind = v1::FEATURE_KIND_NODES);
+                              v1::FeatureKind kind = v1::FEATURE_KIND_NODES, int64_t if_version = 0);
 
   absl::StatusOr<v1::Model> GetModel(const std::string& name);
   absl::StatusOr<std::vector<v1::Model>> ListModels();

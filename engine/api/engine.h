@@ -141,8 +141,9 @@ class Engine {
                                                        const EdgeFeatureTensors& tensors, bool replace,
                                                        int64_t if_version, int64_t reserved_bytes = 0,
                                                        const WorkLimits& limits = {}) = 0;
+  // ABORTED if if_version != 0 and differs.
   virtual Status DeleteFeatures(const std::string& graph, const std::string& name,
-                                FeatureKind kind = FeatureKind::kNodes) = 0;
+                                FeatureKind kind = FeatureKind::kNodes, int64_t if_version = 0) = 0;
 
   // --- models ---
   // Loads, checks the reference (runs the model through the executor; blocks until then), publishes. `memory`: as

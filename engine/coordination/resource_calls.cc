@@ -128,12 +128,14 @@ StatusOr<FeatureSetResource> ResourceCalls::Published(const StatusOr<FeatureSetH
   return parts_.descriptions->Of(**set);
 }
 
-Status ResourceCalls::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) const {
+Status ResourceCalls::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind,
+                                     int64_t if_version) const {
   VICINAL_RETURN_IF_ERROR(CheckWritable());
-  const Status deleted = parts_.graphs->DeleteFeatures(graph, name, kind);
+  const Status deleted = parts_.graphs->DeleteFeatures(graph, name, kind, if_version);
   if (deleted.ok()) parts_.changes->FeaturesChanged();
-  return MakeDurable(deleted,
-                     [&](durable::DurableStore& durable) { return durable.RemoveFeatures(graph, name, kind); });
+  return MakeDurable(deleted, [&](durable::DurableStore& durable) {
+    return durable.RemoveFeatures(graph, name, kind, deleted.ok() ? 0 : if_version);
+  });
 }
 
 // --- models ---

@@ -70,7 +70,7 @@ class ResourceCalls {
   StatusOr<FeatureSetResource> PutEdgeFeatures(const std::string& graph, const std::string& name,
                                                const EdgeFeatureTensors& tensors, bool replace, int64_t if_version,
                                                int64_t reserved_bytes, const WorkLimits& limits) const;
-  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) const;
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind, int64_t if_version) const;
 
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits& limits, Reservation memory) const;
   StatusOr<ModelResource> GetModel(const std::string& name) const;

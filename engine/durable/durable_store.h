@@ -107,7 +107,7 @@ class DurableStore {
   // not on disk either. After another error it may come back at the next start: the call has to be repeated. ---
   // `version`: that one and those that it replaced; 0: all.
   Status RemoveGraph(const std::string& name, int64_t version);
-  Status RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind = FeatureKind::kNodes);
+  Status RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind, int64_t version);
   Status RemoveModel(const std::string& name, int64_t version);
 
   // Adds how durable the versions in `resource` are.
@@ -219,7 +219,7 @@ class DurableStore {
   // Those of versions that are queued or being written, and have not failed.
   int64_t QueuedBytes() const VICINAL_REQUIRES(mutex_);
   // The highest version that goes with `id`; 0: none; all if its version is 0.
-  int64_t LastToRemove(const state::VersionId& id) const;
+  int64_t LastToRemove(const IdFilter& is_of_name, int64_t version) const;
   // Removes published versions from disk, once none of them is being written, and forgets those that were lost.
   Status Remove(const IdFilter& is_written_with, const IdFilter& is_deleted, const IdFilter& is_of_name,
                 const char* type, const std::string& name);

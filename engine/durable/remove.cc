@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What goes from disk: versions that others have replaced, and those that clients delete.
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <optional>
@@ -54,29 +55,36 @@ void DurableStore::RemoveReplaced(std::chrono::seconds age) {
 // name is written any more, but for what a later upload has published under another version.
 
 // With a version go those that it replaced and that are still on disk: they must not come back in its place.
-int64_t DurableStore::LastToRemove(const VersionId& id) const {
-  if (id.version == 0) return std::numeric_limits<int64_t>::max();
+int64_t DurableStore::LastToRemove(const IdFilter& is_of_name, int64_t version) const {
+  if (version == 0) return std::numeric_limits<int64_t>::max();
+  const auto is_it = [&](const VersionId& id) { return id.version == version && is_of_name(id); };
   MutexLock lock(&mutex_);
-  return published_.contains(id) || failures_.contains(id) ? id.version : 0;
+  const bool known =
+      std::any_of(published_.begin(), published_.end(), is_it) ||
+      std::any_of(failures_.begin(), failures_.end(), [&](const auto& entry) { return is_it(entry.first); });
+  return known ? version : 0;
 }
 
 Status DurableStore::RemoveGraph(const std::string& name, int64_t version) {
   const auto is_of_name = [&](const VersionId& id) {
     return (id.store == Store::kGraphs && id.name == name) || (state::BelongsToGraph(id.store) && id.graph == name);
   };
-  const int64_t last = LastToRemove(GraphId(name, version));
+  const auto is_graph = [&](const VersionId& id) { return id.store == Store::kGraphs && id.name == name; };
+  const int64_t last = LastToRemove(is_graph, version);
   const auto is_deleted = [&](const VersionId& id) {
-    return id.store == Store::kGraphs && id.name == name && id.version <= last && !parts_.graphs->Has(name, id.version);
+    return is_graph(id) && id.version <= last && !parts_.graphs->Has(name, id.version);
   };
   return Remove(is_of_name, is_deleted, is_of_name, "graph", name);
 }
 
-Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind) {
+Status DurableStore::RemoveFeatures(const std::string& graph, const std::string& name, FeatureKind kind,
+                                    int64_t version) {
   const auto is_of_name = [&](const VersionId& id) {
     return id.store == StoreOf(kind) && id.graph == graph && id.name == name;
   };
+  const int64_t last = LastToRemove(is_of_name, version);
   const auto is_deleted = [&](const VersionId& id) {
-    return is_of_name(id) && !parts_.graphs->Has(graph, id.graph_version, name, id.version, kind);
+    return is_of_name(id) && id.version <= last && !parts_.graphs->Has(graph, id.graph_version, name, id.version, kind);
   };
   // A graph that is being written takes the set with it.
   const auto is_written_with = [&](const VersionId& id) {
@@ -87,7 +95,7 @@ Status DurableStore::RemoveFeatures(const std::string& graph, const std::string&
 
 Status DurableStore::RemoveModel(const std::string& name, int64_t version) {
   const auto is_of_name = [&](const VersionId& id) { return id.store == Store::kModels && id.name == name; };
-  const int64_t last = LastToRemove(ModelId(name, version));
+  const int64_t last = LastToRemove(is_of_name, version);
   const auto is_deleted = [&](const VersionId& id) {
     return is_of_name(id) && id.version <= last && !parts_.models->Find(name, id.version).ok();
   };

@@ -4,6 +4,7 @@
 #include "engine/store/graph_store.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,29 @@ FeatureSet Named(FeatureKind kind, const std::string& graph, const std::string& 
   set.graph = graph;
   set.name = name;
   return set;
+}
+
+// Of a set that serves, or that will when its graph is loaded.
+std::optional<int64_t> VersionOf(const internal::GraphEntry& entry, const FeatureSetKey& key) {
+  if (!entry.stored) {
+    const auto set = entry.features.find(key);
+    return set == entry.features.end() ? std::nullopt : std::optional(set->second->version);
+  }
+  for (const FeatureSetResource& set : entry.stored->feature_sets) {
+    if (KeyOf(set) == key) return set.version;
+  }
+  return std::nullopt;
+}
+
+// NOT_FOUND; says so if the other kind has a set of that name.
+Status NoFeatures(const internal::GraphEntry& entry, const FeatureSetKey& key) {
+  const bool of_nodes = key.first == FeatureKind::kNodes;
+  const FeatureSetKey other = {of_nodes ? FeatureKind::kEdges : FeatureKind::kNodes, key.second};
+  if (!VersionOf(entry, other) && !entry.lost_features.contains(other))
+    return NotFound(TypeName(key.first), key.second);
+  return NotFound(TypeName(key.first), key.second,
+                  of_nodes ? "an edge feature set has this name: to delete that, send the kind EDGES (--edges)"
+                           : "a feature set of nodes has this name: to delete that, send the kind NODES (no --edges)");
 }
 
 }  // namespace
@@ -193,7 +217,8 @@ StatusOr<FeatureSetHandle> GraphStore::PutEdgeFeatures(const std::string& graph,
   return state_->Put(std::move(set), graph_version, replace, if_version);
 }
 
-Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind) {
+Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind,
+                                  int64_t if_version) {
   const FeatureSetKey key = {kind, name};
   FeatureSetHandle deleted;
   {
@@ -201,18 +226,18 @@ Status GraphStore::DeleteFeatures(const std::string& graph, const std::string& n
     const auto found = state_->entries.find(graph);
     if (found == state_->entries.end()) return NotFound("graph", graph);
     GraphEntry& entry = found->second;
+    const std::optional<int64_t> version = VersionOf(entry, key);
+    if (!version) return entry.lost_features.erase(key) > 0 ? OkStatus() : NoFeatures(entry, key);
+    if (if_version != 0 && if_version != *version) return VersionDiffers(TypeName(kind), name, *version, if_version);
+    entry.lost_features.erase(key);
     if (entry.stored) {
       auto rest = std::make_shared<StoredGraph>(*entry.stored);
-      const auto is_it = [&](const FeatureSetResource& set) { return KeyOf(set) == key; };
-      const bool was_lost = entry.lost_features.erase(key) > 0;
-      if (std::erase_if(rest->feature_sets, is_it) == 0) return was_lost ? OkStatus() : NotFound(TypeName(kind), name);
+      std::erase_if(rest->feature_sets, [&](const FeatureSetResource& set) { return KeyOf(set) == key; });
       entry.stored = std::move(rest);
       entry.deleted_sets.insert(key);
       if (entry.host != nullptr) entry.host->Forget(key);
     } else {
-      const bool was_lost = entry.lost_features.erase(key) > 0;
       const auto set = entry.features.find(key);
-      if (set == entry.features.end()) return was_lost ? OkStatus() : NotFound(TypeName(kind), name);
       deleted = std::move(set->second);
       Retire(deleted);
       entry.features.erase(set);

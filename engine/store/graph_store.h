@@ -175,7 +175,9 @@ class GraphStore {
                                              std::shared_ptr<const EdgeMatrix> edges, bool replace, int64_t if_version,
                                              std::shared_ptr<Reservation> memory = nullptr,
                                              std::string source_digest = {});
-  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind = FeatureKind::kNodes);
+  // ABORTED if if_version != 0 and differs. NOT_FOUND says so if the other kind has a set of that name.
+  Status DeleteFeatures(const std::string& graph, const std::string& name, FeatureKind kind = FeatureKind::kNodes,
+                        int64_t if_version = 0);
 
   // A READY graph, and the feature set of that name unless `feature_set` is empty. Version 0: the latest.
   // NOT_FOUND: graph, version, feature set. FAILED_PRECONDITION (GRAPH_NOT_READY): it is still being prepared, or

@@ -328,13 +328,14 @@ Status GraphHandler::DeleteFeatures(const Call& call, const v1::DeleteFeaturesRe
                                     v1::DeleteFeaturesResponse*) {
   VICINAL_RETURN_IF_ERROR(CheckName(request.graph(), "graph"));
   VICINAL_RETURN_IF_ERROR(CheckName(request.name(), "name"));
+  VICINAL_RETURN_IF_ERROR(CheckIfVersion(request.if_version()));
   VICINAL_RETURN_IF_ERROR(call.CheckGraph(request.graph()));
   switch (request.kind()) {
     case v1::FEATURE_KIND_UNSPECIFIED:
     case v1::FEATURE_KIND_NODES:
-      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kNodes);
+      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kNodes, request.if_version());
     case v1::FEATURE_KIND_EDGES:
-      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kEdges);
+      return engine_.DeleteFeatures(request.graph(), request.name(), FeatureKind::kEdges, request.if_version());
     default:
       return InvalidArgument("BAD_FEATURES", "kind",
                              absl::StrCat("kind is ", static_cast<int>(request.kind()),

@@ -93,7 +93,11 @@ TEST_F(EdgeFeatureSetsTest, AreSelectedByName) {
   const auto next = PutSet("daily", Floats("edge_attr", {kEdges, 2}, EdgeRows(0.5f)), true, set->version());
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(Ask("own", "daily")->logits().data(), own->logits().data());
-  ASSERT_TRUE(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES).ok());
+  ExpectError(client_->DeleteFeatures("own", "daily"), absl::StatusCode::kNotFound,
+              "an edge feature set has this name: to delete that, send the kind EDGES (--edges)");
+  ExpectError(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES, set->version()),
+              absl::StatusCode::kAborted, "VERSION_MISMATCH");
+  ASSERT_TRUE(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES, next->version()).ok());
   ExpectError(Ask("own", "daily").status(), absl::StatusCode::kNotFound, "edge feature set 'daily'");
   ExpectError(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES), absl::StatusCode::kNotFound, "daily");
 }

@@ -312,7 +312,14 @@ TEST_F(UploadTest, FeatureSetsComeAndGo) {
   request.mutable_target()->set_feature_set("other");
   EXPECT_TRUE(client_->Classify(request).ok());
   ExpectError(client_->UploadFeatures(spec, {x.view()}).status(), absl::StatusCode::kAlreadyExists, "other");
-  EXPECT_TRUE(client_->DeleteFeatures("path", "other").ok());
+  const auto nodes = v1::FEATURE_KIND_NODES, edges = v1::FEATURE_KIND_EDGES;
+  ExpectError(client_->DeleteFeatures("path", "other", nodes, set->version() + 1), absl::StatusCode::kAborted,
+              "VERSION_MISMATCH");
+  ExpectError(client_->DeleteFeatures("path", "other", nodes, -1), absl::StatusCode::kInvalidArgument, "BAD_VERSION");
+  ExpectError(client_->DeleteFeatures("path", "other", edges), absl::StatusCode::kNotFound,
+              "a feature set of nodes has this name");
+  EXPECT_TRUE(client_->Classify(request).ok()) << "it is still there";
+  EXPECT_TRUE(client_->DeleteFeatures("path", "other", nodes, set->version()).ok());
   ExpectError(client_->Classify(request).status(), absl::StatusCode::kNotFound, "other");
   ExpectError(client_->DeleteFeatures("path", "other"), absl::StatusCode::kNotFound, "other");
   spec.set_graph("nowhere");

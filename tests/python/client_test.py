@@ -262,7 +262,13 @@ class ClientTest(unittest.TestCase):
         plain = self.client.classify("cora", "gcn", [1], logits=True, feature_set="zeros")
         self.assertEqual(plain.served_by.feature_set, "zeros")
         self.assertIn("zeros", [one.name for one in self.client.list_features("cora")])
-        self.client.delete_features("cora", "zeros")
+        (version,) = [one.version for one in self.client.list_features("cora") if one.name == "zeros"]
+        with self.assertRaises(errors.Aborted) as raised:
+            self.client.delete_features("cora", "zeros", if_version=version + 1)
+        self.assertEqual(raised.exception.reason, "VERSION_MISMATCH")
+        with self.assertRaisesRegex(errors.NotFound, "a feature set of nodes has this name"):
+            self.client.delete_edge_features("cora", "zeros")
+        self.client.delete_features("cora", "zeros", if_version=version)
         with self.assertRaises(errors.NotFound):
             self.client.delete_features("cora", "zeros")
         self.client.delete_features("cora", "zeros", missing_ok=True)

@@ -77,6 +77,8 @@ TEST_F(CallLogTest, AChangeLeavesOneLineThatSaysWhoAndWhat) {
   EXPECT_EQ(line["request_id"], "r1");
   EXPECT_FALSE(line.contains("version"));
   EXPECT_FALSE(line.contains("model"));
+  request.set_if_version(4);
+  EXPECT_EQ(SubjectTold(request).version, 4);
 }
 
 TEST_F(CallLogTest, RefusedChangesLeaveOneToo) {

@@ -134,7 +134,7 @@ class FakeEngine : public Engine {
     set.kind = FeatureKind::kEdges;
     return set;
   }
-  Status DeleteFeatures(const std::string&, const std::string& name, FeatureKind kind) override {
+  Status DeleteFeatures(const std::string&, const std::string& name, FeatureKind kind, int64_t) override {
     return NotFound(TypeName(kind), name);
   }
   StatusOr<ModelResource> PutModel(ModelSource source, const WorkLimits&, Reservation) override {

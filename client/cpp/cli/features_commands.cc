@@ -87,7 +87,8 @@ absl::Status ListFeatures(const Context& context) {
 
 absl::Status DeleteFeatures(const Context& context) {
   const std::string graph = context.args.Text("graph"), name = context.args.Positional(0);
-  CLIENT_RETURN_IF_ERROR(context.client.DeleteFeatures(graph, name, KindOf(context.args)));
+  CLIENT_RETURN_IF_ERROR(
+      context.client.DeleteFeatures(graph, name, KindOf(context.args), context.args.Integer("if_version", 0)));
   if (context.json) {
     context.PrintJson(Json{{"deleted", name}, {"graph", graph}});
   } else {
@@ -120,7 +121,12 @@ std::vector<Command> FeaturesCommands() {
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadFeatures},
       {{"features list", {}, "Lists the feature sets of a graph.", "", {graph}}, ListFeatures},
-      {{"features delete", {"NAME"}, "Deletes a feature set of a graph.", "", {graph, edges}}, DeleteFeatures},
+      {{"features delete",
+        {"NAME"},
+        "Deletes a feature set of a graph.",
+        "",
+        {graph, edges, AtLeast(1, {"if_version", OptionKind::kInteger, "V", "only if the set has this version"})}},
+       DeleteFeatures},
   };
 }
 

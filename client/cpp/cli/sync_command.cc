@@ -256,9 +256,10 @@ class Syncer {
     for (const SyncStep& step : target->steps) {
       if (step.action != SyncAction::kDelete || !target->status.ok()) continue;
       const std::string kind = step.kind;
-      target->status = kind == "graph"   ? target->client->DeleteGraph(step.name, step.version)
-                       : kind == "model" ? target->client->DeleteModel(step.name, step.version)
-                                         : target->client->DeleteFeatures(step.graph, step.name, KindOf(step.kind));
+      target->status = kind == "graph" ? target->client->DeleteGraph(step.name, step.version)
+                       : kind == "model"
+                           ? target->client->DeleteModel(step.name, step.version)
+                           : target->client->DeleteFeatures(step.graph, step.name, KindOf(step.kind), step.version);
       if (target->status.ok()) ++target->done;
     }
   }

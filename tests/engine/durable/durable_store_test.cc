@@ -173,6 +173,34 @@ TEST_F(DurableStoreTest, WithAVersionGoThoseThatItReplaced) {
   EXPECT_THAT(VersionsOnDisk(), IsEmpty());
 }
 
+// The version decides what a repeated deletion of a feature set removes from disk.
+TEST_F(DurableStoreTest, ADeletionOfFeaturesThatFailsOnDiskCanBeRepeated) {
+  PublishDurably("g");
+  HostFeatures features;
+  features.rows = 2;
+  features.cols = 1;
+  features.dense = {1, 2};
+  const auto put = [&](bool replace) {
+    const auto set = graphs_.PutFeatures("g", "f", graphs_.Get("g")->graph->parts().version,
+                                         FeatureMatrix::Upload(features, *device_).value(), replace, 0);
+    EXPECT_TRUE(set.ok()) << set.status();
+    durable_->FeaturesPublished(*set);
+    EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    return (*set)->version;
+  };
+  put(false);
+  const int64_t second = put(true);
+  ASSERT_TRUE(graphs_.DeleteFeatures("g", "f", FeatureKind::kNodes, second).ok());
+  files_.FailAt(0, EIO);
+  EXPECT_FALSE(durable_->RemoveFeatures("g", "f", FeatureKind::kNodes, 0).ok());
+  files_.FailAt(-1, 0);
+  EXPECT_EQ(durable_->RemoveFeatures("g", "f", FeatureKind::kNodes, second + 1).code(), StatusCode::kNotFound);
+  EXPECT_EQ(durable_->RemoveFeatures("g", "f", FeatureKind::kEdges, second).code(), StatusCode::kNotFound);
+  EXPECT_THAT(VersionsOnDisk(), SizeIs(3)) << "the graph and both versions of its set";
+  EXPECT_TRUE(durable_->RemoveFeatures("g", "f", FeatureKind::kNodes, second).ok());
+  EXPECT_THAT(VersionsOnDisk(), SizeIs(1));
+}
+
 TEST_F(DurableStoreTest, ADeletionThatFailsOnDiskCanBeRepeated) {
   const int64_t version = Publish("g");
   EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);

@@ -135,6 +135,7 @@ TEST_F(ReplicaTest, RefusesChangesAndNamesTheWriter) {
                                        replica->DeleteGraph("g", 0),
                                        replica->DeleteModel("m", 0),
                                        replica->DeleteFeatures("g", "default"),
+                                       replica->DeleteFeatures("g", "default", FeatureKind::kEdges, 7),
                                        replica->PutModel(SmallModel("m"), {}).status(),
                                        replica->PutFeatures("g", "x", {}, false, 0).status(),
                                        replica->TuneGraph({}).status(),

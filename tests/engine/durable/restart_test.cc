@@ -195,7 +195,12 @@ TEST_F(RestartTest, ADeletedFeatureSetStaysDeleted) {
   Start();
   Put(SmallGraph("g"));
   AwaitDurable("g");
-  ASSERT_TRUE(engine_->DeleteFeatures("g", "default").ok());
+  const int64_t version = engine_->GetGraph("g")->feature_sets.front().version;
+  EXPECT_EQ(ReasonOf(engine_->DeleteFeatures("g", "default", FeatureKind::kNodes, version + 1)), "VERSION_MISMATCH");
+  Stop();
+  Start();
+  ASSERT_EQ(AwaitLoaded("g").feature_sets.size(), 1u) << "what was refused deleted nothing";
+  ASSERT_TRUE(engine_->DeleteFeatures("g", "default", FeatureKind::kNodes, version).ok());
   Stop();
   Start();
   const GraphResource graph = AwaitLoaded("g");

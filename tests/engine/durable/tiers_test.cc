@@ -249,7 +249,16 @@ TEST_F(TiersTest, WhatIsOnDiskOnlyCanBeReplacedDeletedAndGivenFeatures) {
   FeatureTensors tensors;
   tensors.dense = x.view();
   ASSERT_TRUE(engine_->PutFeatures("g2", "more", tensors, false, 0).ok());
-  ASSERT_TRUE(engine_->DeleteFeatures("g2", "default").ok());
+  {
+    const Reservation taken = TakeAllBut(0);
+    ASSERT_FALSE(Resident("g2"));
+  }
+  const std::vector<FeatureSetResource> sets = engine_->GetGraph("g2")->feature_sets;
+  ASSERT_EQ(sets.size(), 2u);
+  const int64_t version = sets[0].version;
+  EXPECT_EQ(engine_->DeleteFeatures("g2", "default", FeatureKind::kNodes, version + 100).code(), StatusCode::kAborted);
+  EXPECT_EQ(engine_->DeleteFeatures("g2", "default", FeatureKind::kEdges).code(), StatusCode::kNotFound);
+  ASSERT_TRUE(engine_->DeleteFeatures("g2", "default", FeatureKind::kNodes, version).ok());
   Stop();
   Start(kBudget);
   EXPECT_EQ(engine_->GetGraph("g1").status().code(), StatusCode::kNotFound);

@@ -178,8 +178,14 @@ TEST_F(GraphStoreTest, FeatureSetsHaveVersionsOfTheirOwn) {
                "feature set 'a' has no version 1: only its latest is kept, 3");
   ExpectStatus(store_.Find("g", 0, "a", 4).status(), StatusCode::kNotFound, "VERSION_NOT_FOUND",
                "feature set 'a' has no version 4 yet: its latest is 3");
-  EXPECT_TRUE(store_.DeleteFeatures("g", "a").ok());
+  ExpectStatus(store_.DeleteFeatures("g", "a", FeatureKind::kNodes, 1), StatusCode::kAborted, "VERSION_MISMATCH",
+               "is at version 3, but if_version is 1");
+  EXPECT_TRUE(store_.DeleteFeatures("g", "a", FeatureKind::kNodes, 3).ok());
+  ExpectStatus(store_.DeleteFeatures("g", "a", FeatureKind::kNodes, 3), StatusCode::kNotFound, "NOT_FOUND",
+               "feature set 'a'");
   ExpectStatus(store_.DeleteFeatures("g", "a"), StatusCode::kNotFound, "NOT_FOUND", "feature set 'a'");
+  ExpectStatus(store_.DeleteFeatures("g", "b", FeatureKind::kEdges), StatusCode::kNotFound, "NOT_FOUND",
+               "a feature set of nodes has this name");
   ExpectStatus(store_.DeleteFeatures("no", "a"), StatusCode::kNotFound, "NOT_FOUND", "graph 'no'");
   EXPECT_EQ(store_.Get("g")->feature_sets.size(), 1);
 }

@@ -142,12 +142,13 @@ class Client(Connection):
     def list_edge_features(self, graph: str) -> list[results.FeatureSet]:
         return self._run(operations.list_features(self._session, graph, edges=True))
 
-    def delete_features(self, graph: str, name: str, *, missing_ok: bool = False) -> None:
-        self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name}, graph, missing_ok))
-
-    def delete_edge_features(self, graph: str, name: str, *, missing_ok: bool = False) -> None:
-        self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name, "kind": "FEATURE_KIND_EDGES"}, graph,
+    def delete_features(self, graph: str, name: str, *, if_version: int = 0, missing_ok: bool = False) -> None:
+        self._run(operations.delete(self._session, "DeleteFeatures", {"graph": graph, "name": name, "if_version": if_version}, graph,
                                     missing_ok))
+
+    def delete_edge_features(self, graph: str, name: str, *, if_version: int = 0, missing_ok: bool = False) -> None:
+        fields = {"graph": graph, "name": name, "kind": "FEATURE_KIND_EDGES", "if_version": if_version}
+        self._run(operations.delete(self._session, "DeleteFeatures", fields, graph, missing_ok))
 
     def get_model(self, name: str) -> results.Model:
         return self._run(operations.get_model(self._session, name))
