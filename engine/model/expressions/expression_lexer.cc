@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/printable.h"
 
 namespace vicinal::internal {
 namespace {
@@ -42,7 +43,7 @@ Token ExpressionLexer::Next() {
       end_while(IsDigit);
     }
   } else {
-    ++at_;
+    at_ += CharacterBytes(text_.substr(at_));
   }
   return {kind, text_.substr(begin, at_ - begin), begin};
 }
@@ -51,7 +52,10 @@ std::string ExpressionLexer::Place(size_t at) const {
   const std::string_view before = text_.substr(0, at);
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t last = before.rfind('\n');
-  return absl::StrCat("line ", line, ", column ", last == std::string_view::npos ? at + 1 : at - last);
+  size_t column = 1;
+  for (size_t i = last == std::string_view::npos ? 0 : last + 1; i < at; i += CharacterBytes(before.substr(i)))
+    ++column;
+  return absl::StrCat("line ", line, ", column ", column);
 }
 
 }  // namespace vicinal::internal

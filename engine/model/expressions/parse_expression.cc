@@ -65,7 +65,11 @@ class Parser {
     return Fail(token_.at,
                 absl::StrCat("expected '", std::string(1, sign), "' ", std::string(after), ", found ", Shown()));
   }
-  std::string Shown() const { return token_.kind == TokenKind::kEnd ? "the end of the text" : Quoted(token_.text); }
+  // A sign may be any character.
+  std::string Shown() const {
+    if (token_.kind == TokenKind::kEnd) return "the end of the text";
+    return token_.kind == TokenKind::kSign ? "'" + Escaped(token_.text) + "'" : Quoted(token_.text);
+  }
   Status Fail(size_t at, const std::string& why) const {
     return BadArchitecture(field_,
                            absl::StrCat(field_, " of ", context_.Describe(), ", ", lexer_.Place(at), ": ", why));

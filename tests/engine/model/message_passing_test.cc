@@ -186,6 +186,14 @@ TEST(MessagePassingTest, RefusesFormsWithTheirPlace) {
   ExpectRefusedAt("a = x_j;\\n a = x_i; a", "line 2, column 2", "the name 'a' has a value already");
   ExpectRefusedAt("x_j[1.5:2]", "line 1, column 5", "columns are whole numbers");
   ExpectRefusedAt("x_j ? x_i", "line 1, column 5", "found '?'");
+  // Characters are told by their number, and count as one column.
+  ExpectRefusedAt("x_j \\u0000 x_i", "line 1, column 5", "found '\\x00'");
+  ExpectRefusedAt("x_j * \xc3\xa9", "line 1, column 7",
+                  "expected a value (a name, a number, a function or a parenthesis), found '\\u00e9'");
+  ExpectRefusedAt("x_j \xe2\x88\x92 x_i", "line 1, column 5", "found '\\u2212'");
+  ExpectRefusedAt("# \xc3\xa9\xc3\xa9\\nx_j \xf0\x9f\x98\x80", "line 2, column 5", "found '\\U0001f600'");
+  ExpectRefusedAt("x_j + (\xc3\xa9", "line 1, column 8",
+                  "expected a value (a name, a number, a function or a parenthesis), found '\\u00e9'");
   ExpectRefusedAt("1.2.3 * x_j", "line 1, column 1", "'1.2.3' is not a number");
   ExpectRefusedAt("relu = x_j; relu", "line 1, column 1", "'relu' is a function");
   ExpectRefused(OfMessage(R"("message": 5)"), "BAD_ARCHITECTURE", "layers[0].args.message", "a list of its lines");
