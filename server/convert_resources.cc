@@ -173,6 +173,10 @@ v1::Model ToProto(const ModelResource& model) {
   out.set_class_count(model.class_count);
   out.set_graph_level(model.graph_level);
   out.set_multi_label(model.multi_label);
+  out.set_task(model.graph_level ? v1::MODEL_TASK_GRAPH : v1::MODEL_TASK_NODE);
+  out.set_target(model.regression    ? v1::MODEL_TARGET_REGRESSION
+                 : model.multi_label ? v1::MODEL_TARGET_MULTI_LABEL
+                                     : v1::MODEL_TARGET_MULTI_CLASS);
   out.set_uses_edge_weight(model.uses_edge_weight);
   out.set_edge_feature_width(model.edge_feature_width);
   if (!model.decoder.empty()) {

@@ -133,6 +133,7 @@ struct ModelResource {
   int64_t class_count = 0;
   bool graph_level = false;  // ends in one row per graph
   bool multi_label = false;
+  bool regression = false;         // answers are numbers, not scores of classes
   bool uses_edge_weight = false;   // some layer needs a weighted graph
   int64_t edge_feature_width = 0;  // features that layers read of each edge; 0: none does
   std::vector<LayerInfo> layers;

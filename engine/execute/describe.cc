@@ -85,6 +85,7 @@ ModelResource ResourceOf(const StoredModel& stored) {
   resource.class_count = model.class_count;
   resource.graph_level = model.graph_level;
   resource.multi_label = model.multi_label;
+  resource.regression = model.regression;
   resource.uses_edge_weight = model.uses_edge_weight;
   resource.edge_feature_width = model.edge_feature_width;
   resource.layers.assign(model.layers.begin(), model.layers.end());

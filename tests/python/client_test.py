@@ -3,6 +3,7 @@
 """The blocking Python client against a real server, and the command line beside it."""
 
 import io
+import json
 import os
 import tempfile
 import unittest
@@ -256,6 +257,27 @@ class ClientTest(unittest.TestCase):
         np.testing.assert_array_equal(replaced, expected)
         with self.assertRaisesRegex(vicinal.InputError, "x_nodes without x"):
             self.client.classify("cora", "gcn", [5], x_nodes=[5])
+
+    def test_models_say_what_they_answer(self):
+        layers = [{"name": "act", "type": "ReLU"}]
+        for target in ("multi_class", "multi_label", "regression"):
+            document = {"format": "vicinal.model/1", "in_channels": 3, "target": target, "layers": layers}
+            for model in (self.client.upload_model(target, document), self.client.get_model(target)):
+                self.assertEqual((model.task, model.target, model.multi_label), ("node", target, target == "multi_label"))
+        self.client.upload_model("pooled", {"format": "vicinal.model/1", "in_channels": 3, "task": "graph",
+                                            "layers": [*layers, {"name": "pool", "type": "global_add_pool"}]})
+        said = {model.name: (model.task, model.target) for model in self.client.list_models()}
+        self.assertEqual((said["pooled"], said["gcn"], said["regression"]), (("graph", "multi_class"), ("node", "multi_class"), ("node", "regression")))
+        table = self.server.vicinal("model", "list")
+        for name, of, target in (("pooled", "graphs", "multi-class"), ("regression", "nodes", "regression"), ("multi_label", "nodes", "multi-label")):
+            self.assertRegex(table, rf"(?m)^{name} .* {of} +{target} ")
+        self.assertIn("3 features -> 3 numbers of nodes (regression)", self.server.vicinal("model", "get", "regression"))
+        self.assertIn("classes of nodes (multi-class)", self.server.vicinal("model", "get", "gcn"))
+        shown = json.loads(self.server.vicinal("model", "get", "multi_label", "--json"))
+        self.assertEqual((shown["task"], shown["target"]), ("NODE", "MULTI_LABEL"))
+        for name in said:
+            if name in ("multi_class", "multi_label", "regression", "pooled"):
+                self.client.delete_model(name)
 
     def test_feature_sets(self):
         self.client.upload_features("cora", np.zeros_like(GRAPH["x"]), name="zeros")

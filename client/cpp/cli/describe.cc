@@ -84,6 +84,18 @@ std::string PlaceText(const v1::Graph& graph) {
 // A number of features per edge, for tables.
 std::string WidthText(int64_t width) { return width > 0 ? absl::StrCat(width) : "-"; }
 
+// What an answer is; a server that does not say it knows classes only.
+const char* TargetText(const v1::Model& model) {
+  if (model.target() == v1::MODEL_TARGET_REGRESSION) return "regression";
+  return model.multi_label() ? "multi-label" : "multi-class";
+}
+
+// What answers belong to.
+std::string SubjectText(const v1::Model& model) {
+  if (model.graph_level()) return "graphs";
+  return model.has_decoder() ? absl::StrCat("nodes, links (", model.decoder().type(), ")") : "nodes";
+}
+
 }  // namespace
 
 std::string StateName(v1::Graph::State state) {
@@ -148,9 +160,10 @@ void PrintFeatureSets(const std::vector<v1::FeatureSet>& sets, std::ostream& out
 
 void PrintModel(const v1::Model& model, std::ostream& out) {
   out << "model '" << model.name() << "' version " << model.version() << ": " << model.feature_count()
-      << " features -> " << model.class_count() << " classes of " << (model.graph_level() ? "graphs" : "nodes")
-      << (model.multi_label() ? " (multi-label)" : "") << ", " << model.parameter_count() << " weights, "
-      << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", uses edge weights" : "");
+      << " features -> " << model.class_count()
+      << (model.target() == v1::MODEL_TARGET_REGRESSION ? " numbers of " : " classes of ")
+      << (model.graph_level() ? "graphs" : "nodes") << " (" << TargetText(model) << "), " << model.parameter_count()
+      << " weights, " << FormatBytes(model.size_bytes()) << (model.uses_edge_weight() ? ", uses edge weights" : "");
   if (model.edge_feature_width() > 0)
     out << ", reads " << FormatCount(model.edge_feature_width(), "feature") << " per edge";
   out << '\n';
@@ -178,12 +191,11 @@ void PrintModels(const std::vector<v1::Model>& models, std::ostream& out) {
     out << "no models\n";
     return;
   }
-  Table table({"model", "version", "features", "edge features", "classes", "of", "weights", "memory"});
+  Table table({"model", "version", "features", "edge features", "classes", "of", "target", "weights", "memory"});
   for (const v1::Model& model : models) {
     table.Add({model.name(), absl::StrCat(model.version()), absl::StrCat(model.feature_count()),
-               WidthText(model.edge_feature_width()), absl::StrCat(model.class_count()),
-               model.graph_level() ? "graphs" : "nodes", absl::StrCat(model.parameter_count()),
-               FormatBytes(model.size_bytes())});
+               WidthText(model.edge_feature_width()), absl::StrCat(model.class_count()), SubjectText(model),
+               TargetText(model), absl::StrCat(model.parameter_count()), FormatBytes(model.size_bytes())});
   }
   table.Print(out);
 }

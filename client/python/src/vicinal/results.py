@@ -9,7 +9,7 @@ from typing import Any, Optional, TypeVar
 
 import numpy as np
 
-from vicinal._messages import message
+from vicinal._messages import enum_values, message
 from vicinal._tensors import from_tensor
 from vicinal.ids import Ids
 
@@ -17,6 +17,8 @@ _GRAPH = message("Graph")
 _STATES = {value.number: value.name[len("STATE_"):] for value in _GRAPH.DESCRIPTOR.enum_types_by_name["State"].values}
 _DURABILITY = {value.number: value.name[len("DURABILITY_"):]
                for value in _GRAPH.DESCRIPTOR.fields_by_name["durability"].enum_type.values}
+_TASKS = {number: name[len("MODEL_TASK_"):].lower() for name, number in enum_values("ModelTask").items() if number}
+_TARGETS = {number: name[len("MODEL_TARGET_"):].lower() for name, number in enum_values("ModelTarget").items() if number}
 Result = TypeVar("Result", bound="Arrays")
 
 
@@ -73,7 +75,8 @@ class FeatureSet:
 
 @dataclass(frozen=True)
 class Model:
-    """`outputs`: the names that `embed` takes. `edge_features`: those that it reads of each edge. `decoder`: how it scores
+    """`task`: what an answer belongs to, "node" or "graph"; `target`: what it is, "multi_class", "multi_label" or "regression" (of a server
+    that says neither: ""). `outputs`: the names that `embed` takes. `edge_features`: those that it reads of each edge. `decoder`: how it scores
     links ("distmult", ...), "" if its document does not say. `reference_error`: the largest difference from the reference, None if none was uploaded."""
 
     name: str
@@ -90,13 +93,15 @@ class Model:
     raw: Any = field(repr=False)
     edge_features: int = 0
     decoder: str = ""
+    task: str = ""
+    target: str = ""
 
     @staticmethod
     def of(model: Any) -> "Model":
         return Model(model.name, model.version, model.feature_count, model.class_count, model.graph_level, model.multi_label,
                      model.uses_edge_weight, tuple(model.outputs), model.parameter_count,
                      model.reference_error if model.reference_checked else None, _DURABILITY[model.durability], model,
-                     model.edge_feature_width, model.decoder.type)
+                     model.edge_feature_width, model.decoder.type, _TASKS.get(model.task, ""), _TARGETS.get(model.target, ""))
 
 
 @dataclass(frozen=True)
