@@ -262,8 +262,9 @@ struct ModelReference {
   std::string graph;  // a stored graph; empty: the graph is in `file`
   int64_t graph_version = 0;
   std::string feature_set = "default";
-  double tolerance = 0.0;  // 0: 1e-4
-  std::string file;        // safetensors, see proto ModelReference
+  std::string edge_feature_set;  // as InferenceRequest's
+  double tolerance = 0.0;        // 0: 1e-4
+  std::string file;              // safetensors, see proto ModelReference
 };
 
 struct ModelSource {

@@ -69,9 +69,13 @@ StatusOr<ModelUploads::ReferenceGraph> ModelUploads::GraphOf(const ModelReferenc
   }
   const std::string& feature_set = reference.feature_set.empty() ? "default" : reference.feature_set;
   VICINAL_ASSIGN_OR_RETURN(const GraphHandle handle,
-                           parts_.graphs->Find(reference.graph, reference.graph_version, feature_set, 0));
-  if (model.edge_feature_width == 0) return ReferenceGraph{{handle.graph, handle.features->matrix}, nullptr};
-  VICINAL_ASSIGN_OR_RETURN(const FeatureSetHandle edges, handle.edges);
+                           parts_.graphs->Find(reference.graph, reference.graph_version, feature_set, 0,
+                                               {.name = reference.edge_feature_set}));
+  if (model.edge_feature_width == 0 && reference.edge_feature_set.empty())
+    return ReferenceGraph{{handle.graph, handle.features->matrix}, nullptr};
+  // As in a request: a set that is named has to be there, even if the model reads none.
+  VICINAL_ASSIGN_OR_RETURN(FeatureSetHandle edges, handle.edges);
+  if (model.edge_feature_width == 0) edges = nullptr;
   return ReferenceGraph{{handle.graph, handle.features->matrix}, edges};
 }
 

@@ -75,7 +75,7 @@ Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_wid
                      "edge_attr [E, ",
                      model_width,
                      "], or use a model without edge_dim; for a stored graph, upload an edge feature "
-                     "set, or name one that it has in the request"));
+                     "set, or name one that it has (edge_feature_set)"));
   }
   return FailedPrecondition(
       "EDGE_ATTR_WIDTH",

@@ -59,6 +59,7 @@ Status ModelHandler::MakeModel(const Call& call, const v1::UploadModelSpec& spec
     described.graph = spec.reference().graph();
     described.graph_version = spec.reference().graph_version();
     if (!spec.reference().feature_set().empty()) described.feature_set = spec.reference().feature_set();
+    described.edge_feature_set = spec.reference().edge_feature_set();
     described.tolerance = spec.reference().tolerance();
     described.file = std::move(reference->bytes);
   }

@@ -147,6 +147,26 @@ StatusOr<bool> CheckFeatures(const TensorTable& table, int64_t node_count, int64
   return true;
 }
 
+// Only features in CSR form need it, whose tensors do not have their width. Elsewhere it must not say anything else
+// than they do: that client means something that does not happen.
+Status CheckFeatureCount(const TensorTable& table, int64_t feature_count) {
+  constexpr char kField[] = "spec.feature_count";
+  constexpr char kAdvice[] = "leave it out: only features of nodes in CSR form (x_indptr, x_indices, x_values) need it";
+  if (feature_count == 0 || table.Find("x_indptr") != nullptr) return OkStatus();
+  if (const ManifestTensor* x = table.Find("x"); x != nullptr) {
+    if (feature_count == x->shape[1]) return OkStatus();
+    return Bad(kField, absl::StrCat("spec.feature_count is ", feature_count, ", but x has ", x->shape[1], " columns; ",
+                                    kAdvice));
+  }
+  if (const ManifestTensor* edges = table.Find("edge_attr"); edges != nullptr) {
+    return Bad(kField, absl::StrCat("spec.feature_count is ", feature_count,
+                                    ", but no features of nodes are declared, and edge_attr has ", edges->shape[1],
+                                    " columns, whatever it says; ", kAdvice));
+  }
+  return Bad(kField,
+             absl::StrCat("spec.feature_count is ", feature_count, ", but no features are declared; ", kAdvice));
+}
+
 // Features of `edge_count` edges, if declared.
 Status CheckEdgeFeatures(const TensorTable& table, int64_t edge_count, const Limits& limits) {
   const ManifestTensor* features = table.Find("edge_attr");
@@ -234,6 +254,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadGraphSpec& spec, con
   }
   VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(table, edges->shape[1], limits));
   VICINAL_RETURN_IF_ERROR(CheckFeatures(table, spec.node_count(), spec.feature_count(), limits).status());
+  VICINAL_RETURN_IF_ERROR(CheckFeatureCount(table, spec.feature_count()));
   return Finish(UploadKind::kGraph, spec.upload_id(), spec.name(), spec.SerializeAsString(), std::move(table),
                 spec.replace(), limits);
 }
@@ -258,6 +279,7 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadFeaturesSpec& spec, 
         "no features are declared: send x, or x_indptr, x_indices and x_values, or edge_attr for features of edges");
   }
   VICINAL_RETURN_IF_ERROR(CheckEdgeFeatures(table, edge_count, limits));
+  VICINAL_RETURN_IF_ERROR(CheckFeatureCount(table, spec.feature_count()));
   return Finish(UploadKind::kFeatures, spec.upload_id(), absl::StrCat(spec.graph(), "/", spec.name()),
                 spec.SerializeAsString(), std::move(table), spec.replace(), limits);
 }
@@ -280,6 +302,15 @@ StatusOr<UploadManifest> MakeUploadManifest(const v1::UploadModelSpec& spec, con
     if (!described.graph().empty()) VICINAL_RETURN_IF_ERROR(CheckName(described.graph(), "spec.reference.graph"));
     if (!described.feature_set().empty())
       VICINAL_RETURN_IF_ERROR(CheckName(described.feature_set(), "spec.reference.feature_set"));
+    if (!described.edge_feature_set().empty()) {
+      VICINAL_RETURN_IF_ERROR(CheckName(described.edge_feature_set(), "spec.reference.edge_feature_set"));
+      if (described.graph().empty()) {
+        return Bad(
+            "spec.reference.edge_feature_set",
+            "an edge feature set belongs to a stored graph: set spec.reference.graph, or leave the set out and send "
+            "edge_attr in the reference file");
+      }
+    }
     if (!(described.tolerance() >= 0.0 && described.tolerance() < 1.0)) {
       return Bad("spec.reference.tolerance", "the tolerance must be at least 0 and below 1; 0 means 1e-4");
     }

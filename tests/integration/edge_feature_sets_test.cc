@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Edge feature sets over a real socket: uploaded, selected, listed, replaced, deleted, durable, refused.
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -24,18 +25,23 @@ class EdgeFeatureSetsTest : public IntegrationTest {
   void Upload() {
     UploadTinyGraph();
     Put("own", EdgeRows(0.5f));
+    const OwnedTensor weights = Weights();
+    const auto model = client_->UploadModel(ModelSpec("gine"), {weights.view()});
+    ASSERT_TRUE(model.ok()) << model.status();
+  }
+  static v1::UploadModelSpec ModelSpec(const std::string& name) {
     v1::UploadModelSpec spec;
-    spec.set_name("gine");
+    spec.set_name(name);
     spec.set_architecture_json(
         R"({"format": "vicinal.model/1", "in_channels": 3, "layers": [{"name": "c", "type": "GINEConv",
         "args": {"edge_dim": 2, "nn": [{"type": "Linear", "args": {"out_channels": 2}}]}}]})");
-    const OwnedTensor weights =
-        Bytes("weights", Safetensors({Floats("c.lin.weight", {3, 2}, {0.5f, -1, 0.25f, 2, -0.75f, 1}),
-                                      Floats("c.lin.bias", {3}, {0.125f, 0, -0.5f}),
-                                      Floats("c.nn.0.weight", {2, 3}, {1, 0.5f, -2, -1, 0.25f, 1}),
-                                      Floats("c.nn.0.bias", {2}, {0.5f, -0.25f})}));
-    const auto model = client_->UploadModel(spec, {weights.view()});
-    ASSERT_TRUE(model.ok()) << model.status();
+    return spec;
+  }
+  static OwnedTensor Weights() {
+    return Bytes("weights", Safetensors({Floats("c.lin.weight", {3, 2}, {0.5f, -1, 0.25f, 2, -0.75f, 1}),
+                                         Floats("c.lin.bias", {3}, {0.125f, 0, -0.5f}),
+                                         Floats("c.nn.0.weight", {2, 3}, {1, 0.5f, -2, -1, 0.25f, 1}),
+                                         Floats("c.nn.0.bias", {2}, {0.5f, -0.25f})}));
   }
   // The path with these features of edges.
   void Put(const std::string& name, const std::vector<float>& rows) {
@@ -100,6 +106,44 @@ TEST_F(EdgeFeatureSetsTest, AreSelectedByName) {
   ASSERT_TRUE(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES, next->version()).ok());
   ExpectError(Ask("own", "daily").status(), absl::StatusCode::kNotFound, "edge feature set 'daily'");
   ExpectError(client_->DeleteFeatures("own", "daily", v1::FEATURE_KIND_EDGES), absl::StatusCode::kNotFound, "daily");
+}
+
+// The reference holds the answers on a graph whose own features of edges are those of the set.
+TEST_F(EdgeFeatureSetsTest, AReferenceReadsTheSetThatARequestWould) {
+  StartServer();
+  Upload();
+  Put("oracle", EdgeRows(2.0f));
+  const auto expected = Ask("oracle");
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  ASSERT_TRUE(PutSet("daily", Floats("edge_attr", {kEdges, 2}, EdgeRows(2.0f))).ok());
+  std::vector<float> logits(10);
+  ASSERT_EQ(expected->logits().data().size(), logits.size() * sizeof(float));
+  std::memcpy(logits.data(), expected->logits().data().data(), logits.size() * sizeof(float));
+  const OwnedTensor reference = Bytes("reference", Safetensors({Floats("logits", {5, 2}, logits)}));
+  const auto upload = [&](const std::string& graph, const std::string& set) {
+    v1::UploadModelSpec spec = ModelSpec("checked");
+    spec.set_replace(true);
+    spec.mutable_reference()->set_graph(graph);
+    spec.mutable_reference()->set_edge_feature_set(set);
+    const OwnedTensor weights = Weights();
+    return client_->UploadModel(spec, {weights.view(), reference.view()});
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  ExpectError(upload("own", "").status(), invalid, "REFERENCE_MISSED");
+  const auto named = upload("own", "daily");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_TRUE(named->reference_checked());
+  EXPECT_EQ(named->reference_error(), 0);
+  ExpectError(upload("own", "nightly").status(), absl::StatusCode::kNotFound, "edge feature set 'nightly'");
+  ExpectError(upload("", "daily").status(), invalid, "spec.reference.edge_feature_set");
+  ExpectError(upload("own", "No Name").status(), invalid, "spec.reference.edge_feature_set");
+  ASSERT_TRUE(PutSet("default", Floats("edge_attr", {kEdges, 2}, EdgeRows(2.0f))).ok());
+  EXPECT_TRUE(upload("own", "").ok()) << "the set that a request without a name reads";
+  ASSERT_TRUE(PutSet("wide", Floats("edge_attr", {kEdges, 3}, std::vector<float>(3 * kEdges))).ok());
+  ExpectError(upload("own", "wide").status(), absl::StatusCode::kFailedPrecondition,
+              "edge feature set 'wide' has 3 columns");
+  ExpectError(upload("path", "").status(), absl::StatusCode::kFailedPrecondition,
+              "name one that it has (edge_feature_set)");
 }
 
 TEST_F(EdgeFeatureSetsTest, WhatDoesNotFitIsRefusedBeforeItIsSent) {

@@ -19,7 +19,7 @@ namespace {
 
 absl::Status UploadModel(const Context& context) {
   const Arguments& args = context.args;
-  for (const char* option : {"reference_graph", "reference_features", "tolerance"}) {
+  for (const char* option : {"reference_graph", "reference_features", "reference_edge_features", "tolerance"}) {
     if (args.Has(option) && !args.Has("reference")) {
       return absl::InvalidArgumentError(absl::StrCat("--", option, " needs --reference FILE.safetensors"));
     }
@@ -43,6 +43,7 @@ absl::Status UploadModel(const Context& context) {
     tensors.push_back(FileTensor("reference", reference));
     spec.mutable_reference()->set_graph(args.Text("reference_graph"));
     spec.mutable_reference()->set_feature_set(args.Text("reference_features"));
+    spec.mutable_reference()->set_edge_feature_set(args.Text("reference_edge_features"));
     spec.mutable_reference()->set_tolerance(args.Number("tolerance", 0));
   }
   ProgressBar bar(context.err, context.terminal);
@@ -123,6 +124,8 @@ std::vector<Command> ModelCommands() {
          {"reference_graph", OptionKind::kName, "GRAPH",
           "the stored graph that they belong to; default: the graph in the reference file"},
          {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default: default"},
+         {"reference_edge_features", OptionKind::kName, "NAME",
+          "that graph's edge feature set; default: default, or the graph's own edge_attr"},
          {"tolerance", OptionKind::kNumber, "T", "largest allowed relative difference; default: 1e-4"},
          WaitOption(),
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},

@@ -149,6 +149,7 @@ absl::StatusOr<ModelContent> ReadModelContent(const DeclaredResource& declared, 
     CLIENT_ASSIGN_OR_RETURN(content.reference, ReadFile(reference));
     spec.mutable_reference()->set_graph(declared.Option("reference_graph", ""));
     spec.mutable_reference()->set_feature_set(declared.Option("reference_features", ""));
+    spec.mutable_reference()->set_edge_feature_set(declared.Option("reference_edge_features", ""));
     double tolerance = 0;
     if (ParseDouble(declared.Option("tolerance", ""), &tolerance)) spec.mutable_reference()->set_tolerance(tolerance);
   }

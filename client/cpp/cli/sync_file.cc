@@ -63,9 +63,11 @@ const Keys& FeatureKeys() {
 }
 
 const Keys& ModelKeys() {
-  static const auto* const keys = new Keys{{"architecture", KeyKind::kFile, true}, {"weights", KeyKind::kFile, true},
-                                           {"reference", KeyKind::kFile},          {"reference_graph", KeyKind::kName},
-                                           {"reference_features", KeyKind::kName}, {"tolerance", KeyKind::kNumber}};
+  static const auto* const keys =
+      new Keys{{"architecture", KeyKind::kFile, true}, {"weights", KeyKind::kFile, true},
+               {"reference", KeyKind::kFile},          {"reference_graph", KeyKind::kName},
+               {"reference_features", KeyKind::kName}, {"reference_edge_features", KeyKind::kName},
+               {"tolerance", KeyKind::kNumber}};
   return *keys;
 }
 
@@ -198,7 +200,7 @@ class Reader {
   }
 
   absl::Status CheckTogether(const YAML::Node& name, const std::string& what, const DeclaredResource& resource) const {
-    for (const char* const key : {"reference_graph", "reference_features", "tolerance"}) {
+    for (const char* const key : {"reference_graph", "reference_features", "reference_edge_features", "tolerance"}) {
       if (!resource.Option(key, "").empty() && resource.File("reference").empty()) {
         return Bad(name, absl::StrCat(what, ": ", key, " needs reference: FILE.safetensors"));
       }

@@ -51,6 +51,35 @@ TEST(UploadManifestTest, FeaturesOfEdgesAreBounded) {
   EXPECT_EQ(DetailOf(refused)->field, "spec.tensors[1].shape[1]");
 }
 
+TEST(UploadManifestTest, ANumberOfFeaturesThatNothingReadsIsRefused) {
+  const auto refusal = [](const auto& made) {
+    EXPECT_EQ(made.status().code(), StatusCode::kInvalidArgument) << made.status();
+    EXPECT_EQ(DetailOf(made.status())->field, "spec.feature_count");
+    return std::string(made.status().message());
+  };
+  auto graph = Spec();
+  graph.set_feature_count(3);
+  Add(&graph, "edge_index", v1::DATA_TYPE_INT32, {2, 7});
+  EXPECT_NE(refusal(MakeUploadManifest(graph, Limits())).find("no features are declared; leave it out"),
+            std::string::npos);
+  Add(&graph, "edge_attr", v1::DATA_TYPE_FLOAT32, {7, 2});
+  EXPECT_NE(refusal(MakeUploadManifest(graph, Limits())).find("edge_attr has 2 columns"), std::string::npos);
+  Add(&graph, "x", v1::DATA_TYPE_FLOAT32, {5, 4});
+  EXPECT_NE(refusal(MakeUploadManifest(graph, Limits())).find("is 3, but x has 4 columns"), std::string::npos);
+  graph.set_feature_count(4);
+  EXPECT_TRUE(MakeUploadManifest(graph, Limits()).ok()) << "it says the same";
+
+  v1::UploadFeaturesSpec set;
+  set.set_graph("g");
+  set.set_name("f");
+  set.set_upload_id("upload-1");
+  Add(&set, "edge_attr", v1::DATA_TYPE_FLOAT32, {7, 2});
+  EXPECT_TRUE(MakeUploadManifest(set, 5, 7, Limits()).ok());
+  set.set_feature_count(2);
+  EXPECT_NE(refusal(MakeUploadManifest(set, 5, 7, Limits())).find("only features of nodes in CSR form"),
+            std::string::npos);
+}
+
 TEST(UploadManifestTest, RowsThatDoNotFitTheGraphAreToldWhatTheyAreOf) {
   const auto message = [](const char* tensor, int64_t rows) {
     v1::UploadFeaturesSpec spec;

@@ -122,7 +122,8 @@ def upload_edge_features(session: Session, graph: str, edge_attr: Any, *, name: 
 
 
 def upload_model(session: Session, name: str, architecture: str, weights: bytes, *, reference: Optional[bytes],
-                 reference_graph: Optional[str], reference_features: Optional[str], tolerance: float, replace: bool, if_version: int,
+                 reference_graph: Optional[str], reference_features: Optional[str], reference_edge_features: Optional[str],
+                 tolerance: float, replace: bool, if_version: int,
                  progress: Union[bool, Report], wait_for: Optional[str], upload_id: Optional[str]) -> Operation[results.Model]:
     spec = message("UploadModelSpec")(name=name, architecture_json=architecture, replace=replace, if_version=if_version)
     tensors = [("weights", _bytes_array(weights))]
@@ -130,6 +131,7 @@ def upload_model(session: Session, name: str, architecture: str, weights: bytes,
         tensors.append(("reference", _bytes_array(reference)))
         spec.reference.SetInParent()
         spec.reference.graph, spec.reference.feature_set = reference_graph or "", reference_features or ""
+        spec.reference.edge_feature_set = reference_edge_features or ""
         spec.reference.tolerance = tolerance
     elif reference_graph:
         raise InputError("reference_graph without reference: nothing would be compared")

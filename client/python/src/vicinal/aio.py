@@ -109,7 +109,8 @@ class AsyncClient(Connection):
                                                          if_version=if_version, progress=progress, wait_for=wait_for, upload_id=upload_id))
 
     async def upload_model(self, name: str, architecture: Any, weights: Any = None, *, reference: Any = None,
-                     reference_graph: Optional[str] = None, reference_features: Optional[str] = None, tolerance: float = 0,
+                     reference_graph: Optional[str] = None, reference_features: Optional[str] = None,
+                     reference_edge_features: Optional[str] = None, tolerance: float = 0,
                      replace: bool = False, if_version: int = 0, progress: Union[bool, Report] = False,
                      wait_for: Optional[str] = None, upload_id: Optional[str] = None) -> results.Model:
         """Uploads a model. `architecture`: what `vicinal.export` returns (which brings weights and reference), or a path, a JSON text or a
@@ -122,7 +123,7 @@ class AsyncClient(Connection):
         return await self._run(operations.upload_model(
             self._session, name, architecture_text(architecture), NO_TENSORS if weights is None else file_bytes(weights, "weights"),
             reference=None if reference is None else file_bytes(reference, "reference"), reference_graph=reference_graph,
-            reference_features=reference_features, tolerance=tolerance, replace=replace, if_version=if_version, progress=progress,
+            reference_features=reference_features, reference_edge_features=reference_edge_features, tolerance=tolerance, replace=replace, if_version=if_version, progress=progress,
             wait_for=wait_for, upload_id=upload_id))
 
     # --- graphs, features, models ---

@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"graphs: {g: {fil: f}}", "dir/s.yaml:1: graph 'g' has no key 'fil'; did you mean 'file'?"},
         Wrong{"models: {m: {z: f}}",
               "dir/s.yaml:1: model 'm' has no key 'z'; there are architecture, weights, reference, reference_graph, "
-              "reference_features, tolerance"},
+              "reference_features, reference_edge_features, tolerance"},
         Wrong{"servers: a:8500\n",
               "dir/s.yaml:1: servers must be a list of addresses, such as [\"a:8500\", \"b:8500\"]"}));
 
