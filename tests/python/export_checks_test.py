@@ -356,6 +356,20 @@ class RefusalTest(unittest.TestCase):
             self.assertIn("getitem() has no counterpart", text)
             self.assertNotIn("score links", text)
 
+    def test_parts_of_tensors_have_advice(self):
+        for call, name in ((lambda c, x, e, a, w: c(x, e)[:, :2], "getitem"), (lambda c, x, e, a, w: c(x, e)[:5], "getitem"),
+                           (lambda c, x, e, a, w: c(x, e).chunk(2, dim=-1)[0], "chunk"),
+                           (lambda c, x, e, a, w: torch.narrow(c(x, e), 1, 0, 2), "narrow")):
+            text = self.refused(Net(pyg.GCNConv(FEATURES, CLASSES), call), data())
+            self.assertIn(f"{name}() takes a part of a tensor\n    columns [:, a:b]: a Linear(width, b - a, bias=False) with the weight "
+                          "torch.eye(width)[a:b]", text)
+        parts = Net(nn.ModuleList([pyg.GCNConv(FEATURES, CLASSES), nn.Linear(CLASSES, 2, bias=False)]),
+                    lambda c, x, e, a, w: c[1](c[0](x, e)))
+        with torch.no_grad():
+            parts.conv[1].weight.copy_(torch.eye(CLASSES)[1:3])
+        layers = vicinal.export(parts, data()).architecture["layers"]
+        self.assertEqual([layer["type"] for layer in layers], ["GCNConv", "Linear"])
+
     def test_equal_problems_are_told_once(self):
         text = self.refused(Net(pyg.GCNConv(FEATURES, CLASSES), lambda c, x, e, a, w: c(torch.sin(x) + torch.sin(x), e)), data())
         self.assertIn("1 problem:", text)

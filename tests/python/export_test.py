@@ -3,6 +3,7 @@
 """Modules of PyTorch Geometric, shaped like those of public repositories, exported without editing, uploaded with their reference and
 compared with the module in float64. Skips without torch and torch_geometric; run by hand in an environment that has them (docs/python.md)."""
 
+import json
 import os
 import subprocess
 import sys
@@ -306,6 +307,12 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.server.vicinal("model", "upload", "net.json", "--weights", "net.safetensors", "--reference", "net.reference.safetensors",
                             "--name", "net")
+        self.assertEqual(self.client.get_model("net").target, "multi_class")
+        done = subprocess.run([sys.executable, "-m", "vicinal", "export", f"{script}:net", "--data", "graph", "--out", "numbers", "--target",
+                               "regression"], cwd=self.server.folder.name, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.server.path("numbers.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["target"], "regression")
         bad = subprocess.run([sys.executable, "-m", "vicinal", "export", f"{script}:nothing"], capture_output=True, text=True, check=False)
         self.assertIn("does not define 'nothing' or 'data'", bad.stderr)
 

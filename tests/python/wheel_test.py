@@ -35,7 +35,7 @@ WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None
 from vicinal.export_command import main
-sys.exit(main([sys.argv[1] + ":model"]))
+sys.exit(main([sys.argv[1] + ":model", *sys.argv[2:]]))
 """
 
 
@@ -82,6 +82,15 @@ class WheelTest(unittest.TestCase):
         self.assertIn(f"has no torch. Export with the Python that trains the model and has the package vicinal, too: "
                       f"python -m vicinal export {script}:model", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
+
+    def test_the_exporter_refuses_a_target_before_it_runs_the_script(self):
+        script = os.path.join(self.unpacked, "train.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("raise SystemExit('the script is not run in vain')\n")
+        done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, script, "--target", "numbers"],
+                              env={**os.environ, "PYTHONPATH": self.unpacked}, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (1, "vicinal-export: target is 'numbers', but must be one of "
+                                                             "['multi_class', 'multi_label', 'regression']\n"))
 
     def test_needs_no_package_of_the_tests(self):
         imports = subprocess.run(["grep", "-rhoE", r"^(import|from) \w+", os.path.join(self.unpacked, "vicinal")], capture_output=True,

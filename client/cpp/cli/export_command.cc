@@ -48,7 +48,7 @@ absl::Status RunProgram(std::vector<std::string> words) {
 absl::Status Export(const LocalContext& context) {
   if (context.json) return absl::InvalidArgumentError("--json: vicinal export prints text only");
   std::vector<std::string> words = {kExporter, context.args.Positional(0)};
-  for (const char* option : {"data", "out"}) {
+  for (const char* option : {"data", "out", "target"}) {
     if (context.args.Has(option)) words.push_back(absl::StrCat("--", option, "=", context.args.Text(option)));
   }
   return RunProgram(std::move(words));
@@ -64,6 +64,8 @@ Command ExportCommand() {
        "The script is run, and writes architecture, weights and reference answers of its variable MODEL. This starts\n"
        "vicinal-export, which comes with the Python package (docs/python.md).",
        {{"data", OptionKind::kText, "NAME", "the script's variable with the graph; default: data"},
+        {"target", OptionKind::kText, "TARGET",
+         "what an answer is: multi_class, multi_label or regression; default: as forward ends"},
         {"out", OptionKind::kText, "PATH",
          "writes PATH.json, PATH.safetensors, PATH.reference.safetensors; default: MODEL"}}},
       nullptr,

@@ -14,7 +14,14 @@ _ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "produc
           "priority": "Priority"}
 
 
+TARGETS = ("multi_class", "multi_label", "regression")  # of an exported model
 NO_TENSORS = (8).to_bytes(8, "little") + b"{}      "  # a safetensors file without any
+
+
+def check_target(target: Optional[str]) -> None:
+    """None: as the module's forward ends."""
+    if target is not None and target not in TARGETS:
+        raise InputError(f"target is {target!r}, but must be one of {list(TARGETS)}")
 
 
 def file_bytes(value: Any, what: str) -> bytes:

@@ -10,7 +10,8 @@ import runpy
 import sys
 from typing import Optional, Sequence
 
-from vicinal.errors import Error
+from vicinal._arguments import TARGETS, check_target
+from vicinal.errors import Error, InputError
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -18,10 +19,16 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("module", metavar="SCRIPT.py:MODEL", help="the script is run; MODEL is the name of the module that it makes")
     parser.add_argument("--data", default="data", metavar="NAME", help="name of the graph in the script: a PyG Data or a DGL graph")
     parser.add_argument("--out", metavar="PATH", help="writes PATH.json, PATH.safetensors, PATH.reference.safetensors; default: MODEL")
+    parser.add_argument("--target", metavar="TARGET", help=f"what an answer is: {', '.join(TARGETS)}; default: as forward ends")
     args = parser.parse_args(arguments)
     script, colon, name = args.module.rpartition(":")
     if not colon or not os.path.isfile(script):
         parser.error(f"{args.module!r} is not SCRIPT.py:MODEL with an existing script")
+    try:
+        check_target(args.target)  # the script may train for hours
+    except InputError as error:
+        print(f"vicinal-export: {error}", file=sys.stderr)
+        return 1
     try:
         from vicinal.exporting import export
     except ModuleNotFoundError as error:
@@ -36,7 +43,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     if missing:
         parser.error(f"{script} does not define {' or '.join(map(repr, missing))} at its top level")
     try:
-        exported = export(made[name], made[args.data])
+        exported = export(made[name], made[args.data], target=args.target)
     except Error as error:
         print(f"vicinal-export: {error}", file=sys.stderr)
         return 1

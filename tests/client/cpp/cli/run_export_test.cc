@@ -37,8 +37,9 @@ TEST_F(RunExportTest, HandsItsArgumentsOn) {
   Install("exit 0");
   EXPECT_EQ(Vicinal("export train.py:model"), kExitOk) << err();
   EXPECT_EQ(Said(), "train.py:model\n");
-  EXPECT_EQ(Vicinal({"export", "my train.py:model", "--data", "the graph", "--out=-x"}), kExitOk) << err();
-  EXPECT_EQ(Said(), "my train.py:model\n--data=the graph\n--out=-x\n");
+  EXPECT_EQ(Vicinal({"export", "my train.py:model", "--data", "the graph", "--out=-x", "--target=regression"}), kExitOk)
+      << err();
+  EXPECT_EQ(Said(), "my train.py:model\n--data=the graph\n--out=-x\n--target=regression\n");
 }
 
 TEST_F(RunExportTest, FailsIfTheExporterDoes) {

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.fx
 
+from vicinal._arguments import check_target
 from vicinal.errors import InputError
 from vicinal.exporting._given import given_inputs
 from vicinal.exporting._link_predictors import embeddings_of, whole_model_problem
@@ -21,7 +22,6 @@ from vicinal.exporting._trace import Wrapper, trace
 
 __all__ = ["ExportError", "Exported", "Problem", "as_text", "export"]
 
-_TARGETS = ("multi_class", "multi_label", "regression")
 _REFERENCE_NODES = 2000  # larger graphs: answers on a part, so that the reference stays a few MB
 
 
@@ -71,8 +71,7 @@ def export(module: torch.nn.Module, data: Any, *, x: Any = None, edge_weight: An
 
 def _target(target: Optional[str], multi_label: Optional[bool]) -> Optional[str]:
     """What an answer is; None: as forward's end says."""
-    if target is not None and target not in _TARGETS:
-        raise InputError(f"target is {target!r}, but must be one of {list(_TARGETS)}")
+    check_target(target)
     if target is not None and multi_label is not None and multi_label != (target == "multi_label"):
         raise InputError(f"multi_label={multi_label} contradicts target={target!r}; leave multi_label out")
     return target if multi_label is None or target is not None else "multi_label" if multi_label else "multi_class"

@@ -34,6 +34,8 @@ _OVER_COLUMNS = {F.softmax: "Softmax", torch.softmax: "Softmax", "softmax": "Sof
                  torch.log_softmax: "LogSoftmax", "log_softmax": "LogSoftmax", F.softmin: "Softmin", F.glu: "GLU"}
 # Layers of several inputs, by the names of their arguments.
 _PAIRS = {"GCN2Conv": ("x", "x_0"), "FAConv": ("x", "x_0"), "MessageNorm": ("x", "msg")}
+_PARTS = (operator.getitem, torch.narrow, torch.split, torch.chunk, torch.select, torch.index_select, torch.masked_select, "narrow", "split",
+          "chunk", "select", "index_select", "masked_select")
 _CONCATENATIONS = (torch.cat, torch.concat, torch.concatenate)
 _NOTHING = (F.dropout, torch.dropout, torch.clone, "clone", "contiguous", "detach", "float", "to", "double")
 _FINAL = {F.log_softmax: "log_softmax", torch.log_softmax: "log_softmax", F.softmax: "softmax", torch.softmax: "softmax",
@@ -151,6 +153,10 @@ class Lowering:
         if target in ("flatten", "mean", "squeeze", "view", "reshape", torch.flatten, torch.mean, torch.squeeze):
             return self._heads(node)
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+        if target in _PARTS and node.args and isinstance(node.args[0], torch.fx.Node) and self.values.get(node.args[0]) not in ROLES:
+            raise Unsupported(f"{name}() takes a part of a tensor", "columns [:, a:b]: a Linear(width, b - a, bias=False) with the weight "
+                              "torch.eye(width)[a:b]; a layer whose output is parted: one layer for each part; rows [a:b]: leave it out, and "
+                              "ask for those nodes")
         raise Unsupported(f"{name}() has no counterpart", "docs/layers.md lists the layers; activations, + - * /, torch.cat, dropout, "
                           "F.normalize and global pooling may be called as functions")
 
