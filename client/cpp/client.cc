@@ -385,6 +385,13 @@ absl::StatusOr<v1::TopLinksResponse> Client::TopLinks(const v1::TopLinksRequest&
                             internal::RowsAsked(request.nodes(), 0));
 }
 
+absl::Status Client::TopLinksStream(const v1::TopLinksRequest& request,
+                                    const std::function<absl::Status(const v1::TopLinksResponse&)>& piece,
+                                    int64_t node_count) {
+  return impl_->CheckedStream(&InferenceStub::TopLinksStream, request, internal::RowsAsked(request.nodes(), node_count),
+                              piece);
+}
+
 std::unique_ptr<QueryStream> Client::OpenQueryStream(v1::AnswerOrder order, const std::string& graph,
                                                      std::chrono::milliseconds timeout) {
   auto impl = std::make_unique<QueryStream::Impl>(impl_->channel, order);

@@ -197,6 +197,10 @@ class Client {
   absl::Status PredictLinksStream(const v1::PredictLinksRequest& request,
                                   const std::function<absl::Status(const v1::PredictLinksResponse&)>& piece);
   absl::StatusOr<v1::TopLinksResponse> TopLinks(const v1::TopLinksRequest& request);
+  // As ClassifyStream.
+  absl::Status TopLinksStream(const v1::TopLinksRequest& request,
+                              const std::function<absl::Status(const v1::TopLinksResponse&)>& piece,
+                              int64_t node_count = 0);
 
   // Opens a stream of queries. `graph`: the graph of all its requests, for proxies that route by it; empty: they may be
   // about several. No timeout unless `timeout` is above zero.

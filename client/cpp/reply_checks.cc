@@ -146,7 +146,7 @@ absl::Status CheckReply(const v1::TopLinksRequest& request, const v1::TopLinksRe
     return Broken("partners and scores differ in shape");
   if (k < 1 || (request.has_k() && k != request.k()))
     return Broken(absl::StrCat("it has ", k, " partners per node, ", request.k(), " were asked for"));
-  return rows->Add(0, nodes);
+  return rows->Add(reply.first_row(), nodes);
 }
 
 absl::Status CheckPicture(const v1::GraphPicture& picture) {

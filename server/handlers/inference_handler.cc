@@ -68,8 +68,8 @@ Status InferenceHandler::CheckReply(int64_t rows, int64_t bytes_per_row) const {
       "max_response_bytes", "nodes", bytes, limits_.max_response_bytes,
       absl::StrCat(
           "the answer has ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
-          " bytes for one message (--max_response_bytes); use ClassifyStream, EmbedStream or PredictLinksStream, or "
-          "ask for fewer nodes, links, partners (k), graphs or outputs"));
+          " bytes for one message (--max_response_bytes); use ClassifyStream, EmbedStream, PredictLinksStream or "
+          "TopLinksStream, or ask for fewer nodes, links, partners (k), graphs or outputs"));
 }
 
 Status InferenceHandler::ReserveReply(int64_t bytes, Call& call) {

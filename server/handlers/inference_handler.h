@@ -52,6 +52,7 @@ class InferenceHandler {
   void PredictLinksStream(Call& call, const v1::PredictLinksRequest& request,
                           const PiecesDone<v1::PredictLinksResponse>& done);
   void TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response, const Done& done);
+  void TopLinksStream(Call& call, const v1::TopLinksRequest& request, const PiecesDone<v1::TopLinksResponse>& done);
   // One request of an InferStream; `call` is its own. The response's id is not set.
   void Infer(Call& call, const v1::InferStreamRequest& request, v1::InferStreamResponse* response, const Done& done);
   void ClassifyStream(Call& call, const v1::ClassifyRequest& request, const PiecesDone<v1::ClassifyResponse>& done);
@@ -79,7 +80,9 @@ class InferenceHandler {
                       const v1::ExecutionOptions& execution, InferenceRequest* out) const;
   StatusOr<NodeSelection> DecodeNodes(const v1::NodeSelection& nodes, const std::string& field) const;
   StatusOr<InferenceRequest> DecodeLinks(Call& call, const v1::PredictLinksRequest& request, bool stream);
-  StatusOr<InferenceRequest> DecodePartners(Call& call, const v1::TopLinksRequest& request);
+  StatusOr<InferenceRequest> DecodePartners(Call& call, const v1::TopLinksRequest& request, bool stream);
+  // LIMIT_EXCEEDED if the partners of one node, which a stream never parts, exceed max_response_bytes.
+  Status CheckRow(int64_t bytes) const;
   // Of scores of links; `bytes_of_score`: of the reply's tensors; `bytes_of_ids`: those of them that are ids.
   AnswerCheck CheckLinks(int64_t bytes_of_score, int64_t bytes_of_ids, bool stream, Call* call);
   // Of attention weights: a row per edge.

@@ -49,12 +49,32 @@ void EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t 
   if (wants.probabilities) SetProbabilities(scores, count, 1, response->mutable_probabilities());
 }
 
+void EncodePartners(const InferenceResult& result, bool probabilities, int64_t first, int64_t count,
+                    v1::TopLinksResponse* response) {
+  const float* const scores = result.values.data() + first * result.width;
+  SetTensor(result.links.data() + first * result.width, count, result.width, response->mutable_partners());
+  SetTensor(scores, count, result.width, response->mutable_scores());
+  if (probabilities) SetProbabilities(scores, count, result.width, response->mutable_probabilities());
+}
+
 }  // namespace
+
+Status InferenceHandler::CheckRow(int64_t bytes) const {
+  if (bytes <= limits_.max_response_bytes) return OkStatus();
+  return OverLimit("max_response_bytes", "k", bytes, limits_.max_response_bytes,
+                   absl::StrCat("the partners of one node have ", bytes, " bytes, over this server's limit of ",
+                                limits_.max_response_bytes,
+                                " bytes for one message (--max_response_bytes); ask for fewer partners (k), or leave "
+                                "out return_probabilities"));
+}
 
 AnswerCheck InferenceHandler::CheckLinks(int64_t bytes_of_score, int64_t bytes_of_ids, bool stream, Call* call) {
   return [this, bytes_of_score, bytes_of_ids, stream, call](const AnswerShape& answer) -> Status {
     const int64_t scores = answer.rows * answer.width;
-    if (stream) return TakeShare(answer, scores * bytes_of_ids, call);
+    if (stream) {
+      VICINAL_RETURN_IF_ERROR(CheckRow(answer.width * bytes_of_score));
+      return TakeShare(answer, scores * bytes_of_ids, call);
+    }
     VICINAL_RETURN_IF_ERROR(CheckReply(answer.rows, answer.width * bytes_of_score));
     return TakeShare(answer, scores * bytes_of_ids + MessageBytes(scores * bytes_of_score), call);
   };
@@ -90,7 +110,8 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeLinks(Call& call, const v1::P
   return out;
 }
 
-StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1::TopLinksRequest& request) {
+StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1::TopLinksRequest& request,
+                                                            bool stream) {
   InferenceRequest out;
   VICINAL_RETURN_IF_ERROR(DecodeCommon(call, request.target(), request.has_features() ? &request.features() : nullptr,
                                        request.execution(), &out));
@@ -111,7 +132,7 @@ StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1
   wanted.include_self = request.include_self();
   out.options.output = request.output();
   out.links = std::move(links);
-  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), /*stream=*/false, &call);
+  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), stream, &call);
   return out;
 }
 
@@ -155,24 +176,41 @@ void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequ
 
 void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response,
                                 const Done& done) {
-  StatusOr<InferenceRequest> decoded = DecodePartners(call, request);
+  StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const bool probabilities = request.return_probabilities();
-  const auto use = [this, &call, probabilities, bytes = BytesOfScore(request), response,
-                    done](const InferenceResult& result) {
+  const auto use = [this, &call, probabilities = request.return_probabilities(), bytes = BytesOfScore(request),
+                    response, done](const InferenceResult& result) {
     const Status status = ReserveReply(MessageBytes(result.rows * result.width * bytes), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    SetTensor(result.links.data(), result.rows, result.width, response->mutable_partners());
-    SetTensor(result.values.data(), result.rows, result.width, response->mutable_scores());
-    if (probabilities) {
-      SetProbabilities(result.values.data(), result.rows, result.width, response->mutable_probabilities());
-    }
+    EncodePartners(result, probabilities, 0, result.rows, response);
     *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
   const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
   if (!submitted.ok()) Refuse(submitted, done);
+}
+
+void InferenceHandler::TopLinksStream(Call& call, const v1::TopLinksRequest& request,
+                                      const PiecesDone<v1::TopLinksResponse>& done) {
+  StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/true);
+  if (!decoded.ok()) return done(decoded.status());
+  const auto use = [this, &call, probabilities = request.return_probabilities(), bytes = BytesOfScore(request),
+                    done](InferenceResult result) {
+    const int64_t row = result.width * bytes;
+    const int64_t rows = RowsPerPiece(row, limits_.max_response_bytes);
+    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * row), call);
+    if (!status.ok()) return done(status);
+    const auto encode = [probabilities](const InferenceResult& whole, int64_t first, int64_t count,
+                                        v1::TopLinksResponse* piece) {
+      EncodePartners(whole, probabilities, first, count, piece);
+      return OkStatus();
+    };
+    done(Cut<v1::TopLinksResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  };
+  const Done fail = [done](const Status& status) { done(status); };
+  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
+  if (!submitted.ok()) Refuse(submitted, fail);
 }
 
 }  // namespace vicinal::server

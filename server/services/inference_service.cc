@@ -25,6 +25,8 @@ std::unique_ptr<grpc::Service> MakeInferenceService(Core& core, InferenceHandler
       Method::kPredictLinksStream, std::bind(&InferenceHandler::PredictLinksStream, &handler, _1, _2, _3));
   service->Add<LaterReactor, v1::TopLinksRequest, v1::TopLinksResponse>(
       Method::kTopLinks, std::bind(&InferenceHandler::TopLinks, &handler, _1, _2, _3, _4));
+  service->Add<PiecesReactor, v1::TopLinksRequest, v1::TopLinksResponse>(
+      Method::kTopLinksStream, std::bind(&InferenceHandler::TopLinksStream, &handler, _1, _2, _3));
   service->AddStream<v1::InferStreamRequest, v1::InferStreamResponse>(
       InfoOf(Method::kInferStream).name, [&core, &handler](grpc::CallbackServerContext* context) {
         return new QueryStreamReactor(core, context, handler);

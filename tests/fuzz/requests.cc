@@ -276,6 +276,9 @@ void Session::RunInference(const Call& call, server::Call& about) {
     case Case::kTopLinks:
       return Async<v1::TopLinksResponse>(
           [&](auto* reply, auto done) { inference_.TopLinks(about, call.top_links(), reply, std::move(done)); });
+    case Case::kTopLinksStream:
+      return Stream<v1::TopLinksResponse>(
+          [&](auto done) { inference_.TopLinksStream(about, call.top_links_stream(), std::move(done)); });
     default:
       return RunOpenInference(call, about);
   }

@@ -133,6 +133,60 @@ TEST_F(LinksServerTest, TheBestPartnersComeFirst) {
   EXPECT_EQ(Values<float>(named->scores())[1], -std::numeric_limits<float>::infinity());
 }
 
+// Each piece has the rows of whole nodes, as many as max_response_bytes allows.
+TEST_F(LinksServerTest, TheBestPartnersComeInPieces) {
+  v1::TopLinksRequest request = Top();
+  request.set_return_probabilities(true);
+  for (int64_t i = 2; i < 71; ++i) request.mutable_nodes()->add_ids(i * i % 5);
+  const auto whole = client_->TopLinks(request);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  TearDown();
+  StartServer({"--max_response_bytes=1024", "--tuning_budget=0s"});
+  UploadTinyGraph();
+  UploadTinyModel();
+  // 32 bytes a node: two ids, two scores, two probabilities.
+  ExpectError(client_->TopLinks(request).status(), absl::StatusCode::kInvalidArgument, "use ClassifyStream");
+  std::string partners, scores, probabilities;
+  std::vector<int64_t> sizes;
+  bool timed = false;
+  const absl::Status status = client_->TopLinksStream(request, [&](const v1::TopLinksResponse& piece) {
+    EXPECT_EQ(piece.first_row(), 32 * static_cast<int64_t>(sizes.size()));
+    EXPECT_EQ(piece.served_by().graph(), "path");
+    EXPECT_FALSE(timed);
+    timed = piece.has_timing();
+    sizes.push_back(piece.partners().shape(0));
+    partners += piece.partners().data();
+    scores += piece.scores().data();
+    probabilities += piece.probabilities().data();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(timed);
+  EXPECT_EQ(sizes, (std::vector<int64_t>{32, 32, 7}));
+  EXPECT_EQ(partners, whole->partners().data());
+  EXPECT_EQ(scores, whole->scores().data());
+  EXPECT_EQ(probabilities, whole->probabilities().data());
+}
+
+TEST_F(LinksServerTest, PiecesOfAllNodes) {
+  v1::TopLinksRequest request = Top();
+  request.mutable_nodes()->Clear();
+  request.mutable_nodes()->set_all(true);
+  const auto whole = client_->TopLinks(request);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  std::string partners;
+  const auto add = [&](const v1::TopLinksResponse& piece) {
+    partners += piece.partners().data();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(client_->TopLinksStream(request, add, 5).ok());
+  EXPECT_EQ(partners, whole->partners().data());
+  ExpectError(client_->TopLinksStream(request, add, 4), absl::StatusCode::kInternal, "more than the 4 rows");
+  const auto stop = [](const v1::TopLinksResponse&) { return absl::AbortedError("enough"); };
+  ExpectError(client_->TopLinksStream(request, stop, 5), absl::StatusCode::kAborted, "enough");
+  ExpectServes();
+}
+
 TEST_F(LinksServerTest, AModelBringsItsDecoder) {
   v1::UploadModelSpec spec;
   spec.set_name("linked");
@@ -263,6 +317,11 @@ TEST_F(LinksServerTest, BadRequestsAreRefused) {
   top = Top();
   top.mutable_target()->set_model("nope");
   ExpectError(client_->TopLinks(top).status(), absl::StatusCode::kNotFound, "nope");
+  const auto none = [](const v1::TopLinksResponse&) { return absl::OkStatus(); };
+  ExpectError(client_->TopLinksStream(top, none), absl::StatusCode::kNotFound, "nope");
+  top = Top();
+  top.set_k(6);
+  ExpectError(client_->TopLinksStream(top, none), invalid, "BAD_TOP_K");
   ExpectServes();
 }
 

@@ -131,6 +131,16 @@ class ClientTest(unittest.TestCase):
             np.testing.assert_allclose(scores, np.sort(z[others] @ z[node])[::-1][:4], rtol=1e-5)
         every = self.client.top_links("cora", "gcn", k=1)
         self.assertEqual(every.rows, 2708)
+        # More than fit a message come in pieces, of all nodes as of those that are named.
+        nodes = np.arange(2708)[::-1]
+        wide, named = (self.client.top_links("cora", "gcn", of, k=120, probabilities=True) for of in (None, nodes))
+        self.assertEqual(wide.partners.nbytes + wide.scores.nbytes, 2708 * 120 * 12)
+        for array in ("partners", "scores", "probabilities"):
+            np.testing.assert_array_equal(getattr(named, array), getattr(wide, array)[::-1])
+        few = self.client.top_links("cora", "gcn", [2707, 0], k=120)
+        np.testing.assert_array_equal(few.partners, wide.partners[[2707, 0]])
+        np.testing.assert_array_equal(few.scores, wide.scores[[2707, 0]])
+        np.testing.assert_array_equal(every.scores, wide.scores[:, :1])
         few = self.client.top_links("cora", "gcn", [1], k=2, partners=[1, 9])
         self.assertEqual(few.named(), [[9]])
         self.assertEqual((few.partners.tolist(), few.scores[0, 1]), ([[9, -1]], -np.inf))

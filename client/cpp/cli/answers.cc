@@ -161,14 +161,16 @@ absl::Status Answer::Add(const v1::PredictLinksResponse& piece) {
   return absl::OkStatus();
 }
 
-absl::Status Answer::Add(const v1::TopLinksResponse& reply) {
+absl::Status Answer::Add(const v1::TopLinksResponse& piece) {
+  if (piece.first_row() != rows)
+    return Broken(absl::StrCat("a piece begins at row ", piece.first_row(), ", not at ", rows));
   int64_t added = -1;
-  CLIENT_RETURN_IF_ERROR(AddRows("partners", reply.has_partners(), reply.partners(), this, &added));
-  CLIENT_RETURN_IF_ERROR(AddRows("scores", reply.has_scores(), reply.scores(), this, &added));
-  CLIENT_RETURN_IF_ERROR(AddRows("probabilities", reply.has_probabilities(), reply.probabilities(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("partners", piece.has_partners(), piece.partners(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("scores", piece.has_scores(), piece.scores(), this, &added));
+  CLIENT_RETURN_IF_ERROR(AddRows("probabilities", piece.has_probabilities(), piece.probabilities(), this, &added));
   CLIENT_RETURN_IF_ERROR(EndPiece(added, this));
-  served_by = reply.served_by();
-  timing = reply.timing();
+  served_by = piece.served_by();
+  if (piece.has_timing()) timing = piece.timing();
   return absl::OkStatus();
 }
 

@@ -36,7 +36,7 @@ struct Answer {
   absl::Status Add(const v1::EmbedResponse& piece);
   absl::Status Add(const v1::ClassifyGraphsResponse& piece);
   absl::Status Add(const v1::PredictLinksResponse& piece);
-  absl::Status Add(const v1::TopLinksResponse& reply);
+  absl::Status Add(const v1::TopLinksResponse& piece);
 };
 
 // Row r of a matrix, as numbers.

@@ -19,8 +19,10 @@
 namespace vicinal::client::cli {
 namespace {
 
-// More pairs than this, or all edges, are asked for by a stream: their answer might not fit one message.
-constexpr size_t kUnaryPairs = 65536;
+// More scores than this, or those of all edges or nodes, are asked for by a stream: they might not fit one message.
+constexpr int64_t kUnaryScores = 65536;
+// Partners that the server gives a node if none are asked for.
+constexpr int64_t kDefaultPartners = 10;
 
 // The map of the graph's ids, and notes about it.
 struct Ids {
@@ -183,7 +185,7 @@ absl::Status PredictLinks(const Context& context) {
   }
   Answer answer;
   answer.max_bytes = args.Integer("max_answer_bytes", answer.max_bytes);
-  if (!request.all_edges() && sources.size() <= kUnaryPairs) {
+  if (!request.all_edges() && static_cast<int64_t>(sources.size()) <= kUnaryScores) {
     const absl::StatusOr<v1::PredictLinksResponse> reply = context.client.PredictLinks(request);
     if (!reply.ok()) return WithNodeName(context, args.Text("graph"), reply.status());
     CLIENT_RETURN_IF_ERROR(answer.Add(*reply));
@@ -207,6 +209,23 @@ absl::Status PredictLinks(const Context& context) {
   });
 }
 
+absl::Status AskForPartners(const Context& context, const v1::TopLinksRequest& request, Answer* answer) {
+  const std::string graph = context.args.Text("graph");
+  const int64_t k = request.has_k() ? request.k() : kDefaultPartners;
+  if (!request.nodes().all() && request.nodes().ids_size() <= kUnaryScores / std::max<int64_t>(1, k)) {
+    const absl::StatusOr<v1::TopLinksResponse> reply = context.client.TopLinks(request);
+    return reply.ok() ? answer->Add(*reply) : WithNodeName(context, graph, reply.status());
+  }
+  int64_t node_count = 0;
+  if (request.nodes().all()) {
+    CLIENT_ASSIGN_OR_RETURN(const v1::Graph about, context.client.GetGraph(graph));
+    node_count = about.node_count();
+  }
+  return WithNodeName(context, graph,
+                      context.client.TopLinksStream(
+                          request, [&](const v1::TopLinksResponse& piece) { return answer->Add(piece); }, node_count));
+}
+
 absl::Status TopLinks(const Context& context) {
   const Arguments& args = context.args;
   CLIENT_ASSIGN_OR_RETURN(const Ids ids, ReadIds(context));
@@ -223,9 +242,7 @@ absl::Status TopLinks(const Context& context) {
   request.set_include_self(args.Has("include_self"));
   Answer answer;
   answer.max_bytes = args.Integer("max_answer_bytes", answer.max_bytes);
-  const absl::StatusOr<v1::TopLinksResponse> reply = context.client.TopLinks(request);
-  if (!reply.ok()) return WithNodeName(context, args.Text("graph"), reply.status());
-  CLIENT_RETURN_IF_ERROR(answer.Add(*reply));
+  CLIENT_RETURN_IF_ERROR(AskForPartners(context, request, &answer));
   std::vector<int64_t> nodes(request.nodes().ids().begin(), request.nodes().ids().end());
   for (int64_t row = 0; request.nodes().all() && row < answer.rows; ++row) nodes.push_back(row);
   answer.matrices["nodes"] = MakeArray(nodes, {answer.rows, 1});

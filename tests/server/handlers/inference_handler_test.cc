@@ -169,6 +169,9 @@ TEST_F(InferenceHandlerTest, RefusalsOfEveryKindOfCallAreHeld) {
   v1::PredictLinksRequest links;
   *links.mutable_target() = request_.target();
   links.set_all_edges(true);
+  v1::TopLinksRequest top;
+  *top.mutable_target() = request_.target();
+  *top.mutable_nodes() = request_.nodes();
   const auto stream = [&](int kind, InferenceHandler& handler, int* answers) {
     const auto count = [answers](const auto& outcome) {
       EXPECT_EQ(outcome.status().code(), StatusCode::kUnavailable);
@@ -177,8 +180,9 @@ TEST_F(InferenceHandlerTest, RefusalsOfEveryKindOfCallAreHeld) {
     if (kind == 0) handler.ClassifyStream(call_, request_, count);
     if (kind == 1) handler.EmbedStream(call_, embed, count);
     if (kind == 2) handler.PredictLinksStream(call_, links, count);
+    if (kind == 3) handler.TopLinksStream(call_, top, count);
   };
-  for (int kind = 0; kind < 3; ++kind) {
+  for (int kind = 0; kind < 4; ++kind) {
     int answers = 0;
     {
       InferenceHandler handler(engine_, metrics_, workers_, limits_, &clock_);
@@ -348,6 +352,32 @@ TEST_F(InferenceHandlerTest, EdgesInPiecesCountWithTheirEnds) {
   another.method = Method::kPredictLinksStream;
   EXPECT_TRUE(check_of(call_)({300'000, 1}).ok());  // 20 bytes each
   EXPECT_EQ(DetailOf(check_of(another)({300'000, 1}))->reason, "CLIENT_REPLIES_FULL");
+}
+
+// A stream has any number of nodes, but never parts the partners of one.
+TEST_F(InferenceHandlerTest, PartnersInPiecesCountWithTheirIds) {
+  limits_.max_reply_bytes_per_client = 8 << 20;
+  limits_.max_response_bytes = 1600;
+  InferenceHandler handler(engine_, metrics_, workers_, limits_, &clock_);
+  v1::TopLinksRequest top;
+  *top.mutable_target() = request_.target();
+  top.mutable_nodes()->set_all(true);
+  top.set_return_probabilities(true);
+  const auto check = [&](Call& call, const AnswerShape& answer) {
+    call.method = Method::kTopLinksStream;
+    handler.TopLinksStream(call, top, [](const auto&) {});
+    return engine_.last_request->check_answer(answer);
+  };
+  Call another, wide;
+  EXPECT_TRUE(check(call_, {6'000, 100}).ok());  // 12 bytes each, 16 in the reply
+  const Status full = check(another, {2'000, 100});
+  ASSERT_FALSE(full.ok());
+  EXPECT_EQ(DetailOf(full)->reason, "CLIENT_REPLIES_FULL");
+  const Status refused = check(wide, {1, 101});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(DetailOf(refused)->metadata.at("limit"), "max_response_bytes");
+  EXPECT_NE(refused.message().find("the partners of one node have 1616 bytes"), std::string::npos) << refused;
+  EXPECT_NE(refused.message().find("ask for fewer partners (k)"), std::string::npos) << refused;
 }
 
 TEST_F(InferenceHandlerTest, AttentionComesInPlaceOfEmbeddings) {

@@ -54,7 +54,7 @@ _SERVICES = {
                      "UploadGraph", "UploadFeatures", "WatchGraph"),
     "ModelService": ("GetModel", "ListModels", "DeleteModel", "UploadModel"),
     "InferenceService": ("Classify", "Embed", "ClassifyGraphs", "ClassifyStream", "EmbedStream", "InferStream", "PredictLinks",
-                         "PredictLinksStream", "TopLinks"),
+                         "PredictLinksStream", "TopLinks", "TopLinksStream"),
     "ServerService": ("GetCapabilities", "Explain"),
 }
 METHODS = {name: Method(service, name) for service, names in _SERVICES.items() for name in names}

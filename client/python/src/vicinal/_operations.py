@@ -454,6 +454,10 @@ def _pieces_of_edges(session: Session, stream: Any, parse: Callable[..., Any], e
     return pieces
 
 
+_UNARY_SCORES = 65536  # more might not fit one message
+_DEFAULT_PARTNERS = 10  # the server's
+
+
 def top_links(session: Session, query: Selection, partners: Any, fields: dict[str, Any]) -> Operation[results.TopPartners]:
     _some(query.nodes, "nodes")
     _some(partners, "partners")
@@ -466,11 +470,18 @@ def top_links(session: Session, query: Selection, partners: Any, fields: dict[st
         request.nodes.ids.extend(_rows(query.nodes, ids).tolist())
     if partners is not None:
         request.partners.ids.extend(_rows(partners, ids, "partners").tolist())
-    reply = yield Call(METHODS["TopLinks"], request, query.graph)
-    yield from _check_served(session, named, reply.served_by, ids)
-    answer = results.top_partners(reply)
-    if query.nodes is not None:
-        _with_rows(answer, len(request.nodes.ids))
+    asked = None if query.nodes is None else len(request.nodes.ids)
+    if asked is not None and asked * (request.k or _DEFAULT_PARTNERS) <= _UNARY_SCORES:
+        answer = results.top_partners((yield Call(METHODS["TopLinks"], request, query.graph)))
+    else:
+        stream = yield Open(METHODS["TopLinksStream"], request, query.graph)
+        try:
+            answer = results.joined((yield from _all_pieces(session, query.graph, stream, results.top_partners, asked)))
+        finally:
+            stream.cancel()
+    yield from _check_served(session, named, answer.served_by, ids)
+    if asked is not None:
+        _with_rows(answer, asked)
     if ids is None and (known := session.known.get(query.graph)) is not None:
         ids = known.ids
     return replace(answer, ids=ids)
@@ -486,9 +497,11 @@ def _with_rows(answer: Any, asked: int) -> Any:
 _LARGE_ANSWER_BYTES = 64 << 20
 
 
-def _all_pieces(session: Session, graph_name: str, stream: Any, parse: Callable[..., Any]) -> Operation[list[Any]]:
+def _all_pieces(session: Session, graph_name: str, stream: Any, parse: Callable[..., Any],
+                asked: Optional[int] = None) -> Operation[list[Any]]:
+    """`asked`: the number of rows; None: one of each node."""
     pieces: list[Any] = []
-    order, size, nodes = PieceOrder(), 0, None
+    order, size, nodes = PieceOrder(), 0, asked
     while (reply := (yield Next(stream))) is not None:
         pieces.append(order.take(parse(reply, reply.first_row)))
         size += reply.ByteSize()
@@ -499,7 +512,8 @@ def _all_pieces(session: Session, graph_name: str, stream: Any, parse: Callable[
             # Of another version nothing is known: then max_answer_bytes counts.
             nodes = graph.node_count if graph.version == reply.served_by.graph_version else order.most
         if nodes is not None and order.rows > nodes:
-            raise _wrong_answer(f"it has more rows than graph {graph_name!r} has nodes, {nodes}")
+            raise _wrong_answer(f"it has more rows than graph {graph_name!r} has nodes, {nodes}" if asked is None else
+                                f"it has more than {asked} rows, {asked} were asked for")
     if not pieces:
         raise _wrong_answer("it has no rows")
     return pieces

@@ -260,8 +260,8 @@ def link_scores(reply: Any, first_row: int = 0) -> LinkScores:
     return LinkScores(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, links, scores, _flat_probabilities(reply))
 
 
-def top_partners(reply: Any) -> TopPartners:
-    return TopPartners(ServedBy.of(reply.served_by), reply.timing.total_seconds, 0, from_tensor(reply.partners), from_tensor(reply.scores),
+def top_partners(reply: Any, first_row: int = 0) -> TopPartners:
+    return TopPartners(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.partners), from_tensor(reply.scores),
                        from_tensor(reply.probabilities) if reply.HasField("probabilities") else None)
 
 

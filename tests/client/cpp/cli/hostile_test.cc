@@ -159,6 +159,7 @@ HostileReply Evil(const std::string& path, double number) {
   if (method == "PredictLinks") return Always(Links(0, 1, false));
   if (method == "PredictLinksStream") return Always(Links(0, 10, true));
   if (method == "TopLinks") return Always(Partners(1, 2));
+  if (method == "TopLinksStream") return Always(Partners(10, 2));
   if (method == "ClassifyGraphs") return Always(Graphs(2));
   return Always(v1::DeleteGraphResponse());
 }
@@ -196,6 +197,7 @@ const std::vector<Line>& Lines() {
                             {"predict-links --graph g --model m --sources 1 --targets 0 --ids none"},
                             {"predict-links --graph g --model m --all_edges"},
                             {"top-links --graph g --model m --nodes 1 --ids none --k 2"},
+                            {"top-links --graph g --model m --ids none --k 2"},
                             {"classify-graphs b.npz --model m"},
                             {"sync s.yaml --prune"},
                             {"sync s.yaml --prune --dry_run"},
@@ -321,6 +323,15 @@ TEST_F(HostileTest, LinksAreThoseThatWereAskedFor) {
   *uneven.mutable_scores() = Partners(1, 1).scores();
   Answer("TopLinks", Always(uneven));
   ExpectRefused(top, "differ in shape");
+  const std::string every = "top-links --graph g --model m --ids none --k 2";
+  Answer("TopLinksStream", Always(Partners(2, 2)));
+  ExpectRefused(every, "it has 2 rows, 10 were asked for");
+  Answer("TopLinksStream", Always(Partners(11, 2)));
+  ExpectRefused(every, "more than the 10 rows");
+  v1::TopLinksResponse late = Partners(2, 2);
+  late.set_first_row(1);
+  Answer("TopLinksStream", Always(late));
+  ExpectRefused(every, "begins at row 1");
 }
 
 TEST_F(HostileTest, APictureIsCheckedBeforeItIsDrawn) {
