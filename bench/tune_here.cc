@@ -17,6 +17,7 @@ Status Tune(Bench& bench, const PreparedGraph& graph, const TuningWork& work) {
   VICINAL_ASSIGN_OR_RETURN(const auto adjacency, graph.Adjacency(work.adjacency));
   TrialInput input;
   input.key = work.key;
+  input.program = work.program;
   input.adjacency = adjacency->view();
   input.blocks = graph.parts().blocks;
   input.device = bench.device;

@@ -122,6 +122,7 @@ v1::TuningKey ToProto(const TuningKey& key) {
   out.set_precision(PrecisionOf(key.storage));
   out.set_outputs(key.outputs);
   out.set_epilogue(key.epilogue);
+  out.set_program(key.program);
   return out;
 }
 
@@ -141,6 +142,7 @@ StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request) {
   out.heads.assign(request.heads().begin(), request.heads().end());
   out.outputs.assign(request.outputs().begin(), request.outputs().end());
   out.weights.assign(request.weights().begin(), request.weights().end());
+  out.programs.assign(request.programs().begin(), request.programs().end());
   if (request.has_budget()) {
     VICINAL_ASSIGN_OR_RETURN(out.budget, BudgetOf(request.budget()));
   }

@@ -284,7 +284,8 @@ struct ForcedConfiguration {
 };
 
 // Which kinds of work of a graph. Without `widths`: what plans on it have asked for so far, and what was tuned before,
-// as far as it fits what else is listed. With widths every combination of what is listed, where an empty list means:
+// as far as it fits what else is listed; that is all there is of expressions, whose programs come with models. With
+// widths every combination of what is listed, where an empty list means:
 // kinds "sum", "mean", "max" (attention: "gat"; products: "float32"); heads 1; weights as models use them (none; for
 // sums also the graph's, or per source where it has none). Widths of products need outputs; each pair is tuned with and
 // without an epilogue. An empty operation means all where nothing is listed, else "aggregate"; with a forced kernel all
@@ -292,12 +293,13 @@ struct ForcedConfiguration {
 struct TuneGraphRequest {
   std::string graph;
   int64_t graph_version = 0;
-  std::string operation;                     // "aggregate", "attention" or "dense_update"
+  std::string operation;                     // "aggregate", "attention", "dense_update" or "expression"
   std::vector<std::string> kinds;            // reduces, attention kinds, or precisions of a product's factors
   std::vector<int64_t> widths;               // attention: of one head; products: inputs
   std::vector<int64_t> outputs;              // products only, with their widths
   std::vector<int64_t> heads;                // attention only
-  std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate only
+  std::vector<std::string> weights;          // "none", "per_edge", "per_source"; aggregate and expression only
+  std::vector<std::string> programs;         // expression only: TuningKey::program
   Nanoseconds budget{0};                     // per key; 0: EngineOptions::tuning_budget, or 500 ms where that is 0
   std::optional<TuningStrategy> strategy;    // nullopt: EngineOptions::tuning_strategy
   bool reset = false;                        // forget what is recorded, and measure nothing

@@ -65,6 +65,7 @@ std::string Describe(const TuningKey& key) {
     absl::StrAppend(&text, ", outputs ", key.outputs, key.epilogue ? ", with epilogue" : "");
   } else {
     absl::StrAppend(&text, ", weights ", std::string(ToString(key.weights)));
+    if (!key.program.empty()) absl::StrAppend(&text, ", program ", key.program);
   }
   if (key.storage != Storage::kFloat32) absl::StrAppend(&text, ", ", std::string(ToString(key.storage)));
   return text;

@@ -27,19 +27,22 @@ enum class EdgeWeights {
 };
 
 // The key of an entry of a graph's tuning table. Adjacencies that differ only in self-loops share an entry: N edges
-// more or less do not change the winner. A product has one row per node, so the graph determines its rows.
+// more or less do not change the winner. A product has one row per node, so the graph determines its rows. Message
+// functions of models with the same architecture share an entry, whatever their weights.
 struct TuningKey {
-  std::string operation;  // "aggregate", "attention", "dense_update"
-  // The reduction ("sum", "mean", "max", "min"), the attention kind ("gat", "gatv2", "dot"), or the precision of a
-  // product's factors ("float32", "tf32", "bfloat16", "float16").
+  std::string operation;  // "aggregate", "attention", "dense_update", "expression"
+  // The reduction ("sum", "mean", "max", "min"; expressions also "var", "std", "softmax", or "several" different ones),
+  // the attention kind ("gat", "gatv2", "dot"), or the precision of a product's factors ("float32", "tf32", "bfloat16",
+  // "float16").
   std::string kind;
-  int64_t width = 0;   // aggregated columns; attention: per head; products: inputs
+  int64_t width = 0;   // aggregated columns; attention: per head; products: inputs; expressions: of the result
   int64_t heads = 1;   // attention; otherwise 1
   bool concat = true;  // attention: heads are concatenated, or averaged
   EdgeWeights weights = EdgeWeights::kNone;
   Storage storage = Storage::kFloat32;  // of the gathered rows
   int64_t outputs = 0;                  // products; otherwise 0
   bool epilogue = false;                // products: a bias, residual, activation or scale is applied to the result
+  std::string program = {};             // expressions: the name of the program, 16 hex digits; otherwise empty
 
   friend bool operator==(const TuningKey&, const TuningKey&) = default;
 };
@@ -128,7 +131,8 @@ std::string_view ToString(TuningStrategy strategy);   // "measured", "estimated"
 std::string_view ToString(TuningState state);         // "default", "queued", "running", "tuned", "forced", "failed",
                                                       // "seeded"
 // "aggregate sum, width 64, weights per_edge", "attention gat, width 8 x 4 heads", "dense_update float32, width 128,
-// outputs 64, with epilogue"; for messages and logs, with the terms of the command line.
+// outputs 64, with epilogue", "expression mean, width 16, weights none, program 0123456789abcdef"; for messages and
+// logs, with the terms of the command line.
 std::string Describe(const TuningKey& key);
 
 }  // namespace vicinal

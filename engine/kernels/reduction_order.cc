@@ -3,17 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/fnv1a.h"
 
 namespace vicinal {
 namespace {
-
-constexpr uint64_t kOffsetBasis = 0xCBF29CE484222325ULL, kPrime = 0x100000001B3ULL;  // of FNV-1a, 64 bits
-
-uint64_t Fnv1a(std::string_view bytes) {
-  uint64_t hash = kOffsetBasis;
-  for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * kPrime;
-  return hash;
-}
 
 int64_t Fold(uint64_t hash) {
   constexpr uint64_t kTop = uint64_t{1} << (kReductionOrderBits - 1);

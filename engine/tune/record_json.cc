@@ -91,6 +91,10 @@ void ParseKey(RecordMembers& members, TuningKey* key) {
     members.Integer("outputs", 1, kMaxTuningColumns, &key->outputs);
     members.Bool("epilogue", &key->epilogue);
   }
+  if (IsExpression(*key)) {
+    members.Text("program", &key->program);
+    if (members.ok() && !IsProgramName(key->program)) members.Fail("program", "is not 16 hex digits");
+  }
   if (!members.ok()) return;
   const auto known = std::find(std::begin(kTunedOperations), std::end(kTunedOperations), key->operation);
   if (known == std::end(kTunedOperations)) return members.Fail("operation", "is not a tuned operation");
@@ -99,12 +103,12 @@ void ParseKey(RecordMembers& members, TuningKey* key) {
   }
   if (key->width > kMaxTuningColumns / key->heads) members.Fail("heads", "times width is too large");
   const bool plain = key->heads == 1 && key->concat;
-  const bool unweighted = key->weights == EdgeWeights::kNone && key->storage == Storage::kFloat32;
-  const bool may_weigh = key->operation == "aggregate", may_have_heads = key->operation == "attention";
-  if ((!unweighted && !may_weigh) || (!plain && !may_have_heads)) {
+  const bool aggregate = key->operation == "aggregate", may_weigh = aggregate || IsExpression(*key);
+  const bool weighted = key->weights != EdgeWeights::kNone, rounded = key->storage != Storage::kFloat32;
+  if ((weighted && !may_weigh) || (rounded && !aggregate) || (!plain && key->operation != "attention")) {
     members.Fail("operation",
-                 "has members that it cannot have: heads and concat are of attention, weights and "
-                 "precision of aggregate");
+                 "has members that it cannot have: heads and concat are of attention, weights of aggregate and "
+                 "expression, precision of aggregate");
   }
 }
 
@@ -200,6 +204,7 @@ Json ToJson(const KeptRecord& kept) {
     json["outputs"] = key.outputs;
     json["epilogue"] = key.epilogue;
   }
+  if (IsExpression(key)) json["program"] = key.program;
   if (record.strategy == TuningStrategy::kEstimated) json["estimate"] = EstimateOf(record);
   return json;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "engine/tune/program_work.h"
 
 namespace vicinal {
 
@@ -35,7 +36,10 @@ std::optional<KernelSetting> TuningTable::Find(const TuningKey& key) const {
 }
 
 TuningTable::Entry* TuningTable::NoteEntry(const TuningWork& work) {
-  if (Entry* entry = FindEntry(work.key)) return entry;
+  if (Entry* entry = FindEntry(work.key)) {
+    if (entry->work.program == nullptr) entry->work.program = work.program;
+    return entry;
+  }
   auto entry = std::make_unique<Entry>();
   entry->work = work;
   entry->record.key = work.key;
@@ -81,6 +85,7 @@ std::optional<TuningWork> TuningTable::MostWanted() const {
   for (const auto& entry : entries_) {
     const TuningState state = entry->record.state;
     if (entry->tried || (state != TuningState::kDefault && state != TuningState::kSeeded)) continue;
+    if (IsExpression(entry->work.key) && entry->work.program == nullptr) continue;
     if (best == nullptr || entry->uses.load() > best->uses.load()) best = entry.get();
   }
   return best != nullptr ? std::optional<TuningWork>(best->work) : std::nullopt;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/api/tuning.h"
+#include "engine/base/edge_program.h"
 #include "engine/base/mutex.h"
 #include "engine/base/vocabulary.h"
 
@@ -21,6 +22,8 @@ namespace vicinal {
 struct TuningWork {
   TuningKey key;
   AdjacencySpec adjacency;
+  // Expressions: what `key.program` names; null as long as no plan has asked for it, as with records from a disk.
+  std::shared_ptr<const EdgeProgram> program = nullptr;
 };
 
 // A record and the work that it is about: what is kept of a table.
@@ -48,7 +51,8 @@ class TuningTable {
 
   // The setting of `key` for a plan; nullopt: the registry's default.
   std::optional<KernelSetting> Find(const TuningKey& key) const;
-  // Registers the key if it is new. Steps with this key count their runs in the returned object.
+  // Registers the key if it is new, and takes the program of a known one that lacks it. Steps with this key count their
+  // runs in the returned object.
   Uses* Note(const TuningWork& work);
 
   // Changes whenever results of Find may change: plans built with an older revision are out of date.
@@ -59,7 +63,7 @@ class TuningTable {
   std::optional<TuningRecord> Record(const TuningKey& key) const;
   std::vector<TuningWork> Works() const;
 
-  // The most used key in state kDefault or kSeeded that was never tried.
+  // The most used key in state kDefault or kSeeded that was never tried, and whose program is known.
   std::optional<TuningWork> MostWanted() const;
 
   // Sets a known key to kQueued, unless it is being measured. Its choice stays.

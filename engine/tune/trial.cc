@@ -14,6 +14,7 @@
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/tune/trial_arguments.h"
+#include "engine/tune/trial_weights.h"
 #include "engine/tune/work.h"
 
 namespace vicinal {
@@ -27,10 +28,15 @@ using internal::Matrices;
 using internal::MatrixBytes;
 using internal::NumTurns;
 using internal::Pattern;
+using internal::TrialWeights;
 
 // Kernels whose work has weights, packed by the kernel that runs.
 template <class K>
 inline constexpr bool kHasWeights = std::is_same_v<typename K::Problem, DenseUpdateProblem>;
+
+// Kernels that carry out a program, with its parameters.
+template <class K>
+inline constexpr bool kHasProgram = std::is_same_v<typename K::Problem, ExpressionProblem>;
 
 template <class Problem>
 int64_t SourcesOf(const Problem& problem) {
@@ -59,7 +65,7 @@ class TrialOf final : public Trial {
     VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
     Matrices matrices(input.device, pattern_);
     VICINAL_RETURN_IF_ERROR(PackWeights(input, problem));
-    const int64_t turns = NumTurns(MatrixBytes(input.key, problem.rows, SourcesOf(problem)));
+    const int64_t turns = NumTurns(MatrixBytes(input, problem.rows, SourcesOf(problem)));
     for (int64_t turn = 0; turn < turns; ++turn) {
       VICINAL_ASSIGN_OR_RETURN(typename K::Args args, MakeArgs(input, problem, &matrices));
       args_.push_back(args);
@@ -76,6 +82,7 @@ class TrialOf final : public Trial {
     args.config = candidates_[candidate].setting.config;
     if constexpr (requires { args.layout; }) args.layout = layouts_[candidate].get();
     if constexpr (kHasWeights<K>) args.weight = weights_[candidate];
+    if constexpr (kHasProgram<K>) args.parameters = parameters_[candidate];
     VICINAL_RETURN_IF_ERROR(kernels_[candidate]->Run(context, args, scratch_));
     return context.Synchronize();
   }
@@ -83,13 +90,16 @@ class TrialOf final : public Trial {
   void Renew(int64_t turn, DeviceContext& context) const override {
     ThreadPool* const pool = context.thread_pool();
     if (pool == nullptr) return;
-    const Gathered gathered = GatheredBy(args_[turn % static_cast<int64_t>(args_.size())]);
-    const int64_t pieces = (gathered.bytes + Pattern::kBytes - 1) / Pattern::kBytes;
-    const int64_t first = std::max<int64_t>(0, pieces - kRenewedBytes / Pattern::kBytes);
-    pool->ParallelFor(pieces - first, [&](int64_t task, int) {
-      const int64_t at = (first + task) * Pattern::kBytes;
-      std::memcpy(gathered.data + at, pattern_.data(), std::min(Pattern::kBytes, gathered.bytes - at));
-    });
+    const std::vector<Gathered> matrices = GatheredBy(args_[turn % static_cast<int64_t>(args_.size())]);
+    for (const Gathered& gathered : matrices) {
+      const int64_t pieces = (gathered.bytes + Pattern::kBytes - 1) / Pattern::kBytes;
+      const int64_t renewed = kRenewedBytes / Pattern::kBytes / static_cast<int64_t>(matrices.size());
+      const int64_t first = std::max<int64_t>(0, pieces - renewed);
+      pool->ParallelFor(pieces - first, [&](int64_t task, int) {
+        const int64_t at = (first + task) * Pattern::kBytes;
+        std::memcpy(gathered.data + at, pattern_.data(), std::min(Pattern::kBytes, gathered.bytes - at));
+      });
+    }
   }
 
  private:
@@ -214,7 +224,7 @@ class TrialOf final : public Trial {
 
   // Upper bound of the trial's bytes with the first `count` candidates.
   int64_t BytesBound(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
-    const int64_t matrices = MatrixBytes(input.key, problem.rows, SourcesOf(problem));
+    const int64_t matrices = MatrixBytes(input, problem.rows, SourcesOf(problem));
     int64_t layouts = 0;
     std::set<std::pair<const K*, std::string>> names;
     for (int64_t c = 0; c < count; ++c) {
@@ -222,38 +232,34 @@ class TrialOf final : public Trial {
       if (name.empty() || !names.emplace(kernels_[c], std::move(name)).second) continue;
       if constexpr (requires { problem.edges; }) layouts += kernels_[c]->LayoutBytesBound(problem.rows, problem.edges);
     }
-    return NumTurns(matrices) * matrices + layouts + WeightBytes(problem, count) + ScratchBytes(input, problem, count) +
-           static_cast<int64_t>(sizeof(float));
+    return NumTurns(matrices) * matrices + layouts + WeightBytes(input, problem, count) +
+           ScratchBytes(input, problem, count) + static_cast<int64_t>(sizeof(float));
   }
 
   // Of the packed weights of the first `count` candidates, each of its own.
-  int64_t WeightBytes(const typename K::Problem& problem, int64_t count) const {
+  int64_t WeightBytes(const TrialInput& input, const typename K::Problem& problem, int64_t count) const {
     int64_t bytes = 0;
-    if constexpr (kHasWeights<K>) {
-      for (int64_t c = 0; c < count; ++c)
+    for (int64_t c = 0; c < count; ++c) {
+      if constexpr (kHasWeights<K>) {
         bytes += static_cast<int64_t>(kernels_[c]->PackedBytes(problem.out_width, problem.in_width));
+      } else if constexpr (kHasProgram<K>) {
+        bytes += TrialWeights::ParameterBytes(*input.program, *kernels_[c]);
+      }
     }
     return bytes;
   }
 
   // Weights of the pattern's values, packed for each candidate that runs.
   Status PackWeights(const TrialInput& input, const typename K::Problem& problem) {
-    if constexpr (kHasWeights<K>) {
-      std::vector<float> values(static_cast<size_t>(problem.out_width * problem.in_width));
-      for (size_t i = 0; i < values.size(); ++i) values[i] = pattern_.data()[i % Pattern::kCount];
-      const ConstMatrixView weight = {values.data(), problem.out_width, problem.in_width, problem.in_width};
-      for (int64_t c = 0; c < num_to_run_; ++c) {
-        const size_t bytes = kernels_[c]->PackedBytes(problem.out_width, problem.in_width);
-        constexpr size_t kAlignment = 64;  // that Pack requires
-        size_t room = bytes + kAlignment;
-        std::vector<char> host(room);
-        void* packed = host.data();
-        VICINAL_CHECK(std::align(kAlignment, bytes, packed, room) != nullptr);
-        kernels_[c]->Pack(weight, packed);
-        VICINAL_ASSIGN_OR_RETURN(Buffer buffer, input.device->Allocate(bytes));
-        VICINAL_RETURN_IF_ERROR(input.device->CopyFromHost(buffer.data(), packed, bytes));
-        weights_.push_back(buffer.template as<char>());
-        packed_.push_back(std::move(buffer));
+    for (int64_t c = 0; c < num_to_run_; ++c) {
+      if constexpr (kHasWeights<K>) {
+        VICINAL_ASSIGN_OR_RETURN(const void* const weight,
+                                 packed_.Pack(input.device, *kernels_[c], problem.out_width, problem.in_width));
+        weights_.push_back(weight);
+      } else if constexpr (kHasProgram<K>) {
+        VICINAL_ASSIGN_OR_RETURN(auto parameters,
+                                 packed_.Parameters(input, *kernels_[c], problem, candidates_[c].setting.config));
+        parameters_.push_back(std::move(parameters));
       }
     }
     return OkStatus();
@@ -313,25 +319,32 @@ class TrialOf final : public Trial {
   }
 
   const Pattern pattern_;
-  std::vector<const K*> kernels_;            // of each candidate
-  std::vector<AdjacencyLayoutRef> layouts_;  // of each candidate that runs; null: it needs none
-  std::vector<const void*> weights_;         // of each candidate that runs, if kHasWeights
-  std::vector<typename K::Args> args_;       // by turn
+  std::vector<const K*> kernels_;                            // of each candidate
+  std::vector<AdjacencyLayoutRef> layouts_;                  // of each candidate that runs; null: it needs none
+  std::vector<const void*> weights_;                         // of each candidate that runs, if kHasWeights
+  std::vector<TrialWeights::ProgramParameters> parameters_;  // likewise, if kHasProgram
+  std::vector<typename K::Args> args_;                       // by turn
   void* scratch_ = nullptr;
-  std::vector<Buffer> memory_, packed_;
+  std::vector<Buffer> memory_;
+  TrialWeights packed_{pattern_};
 };
 
 }  // namespace
 
 StatusOr<std::unique_ptr<Trial>> Trial::Make(const TrialInput& input) {
   const CsrView& adjacency = input.adjacency;
-  return WithProblem(*input.registry, input.key, adjacency.rows, adjacency.cols, adjacency.nnz,
-                     [&]<class K>(const OperationKernels<K>& operation,
-                                  const typename K::Problem& problem) -> StatusOr<std::unique_ptr<Trial>> {
-                       auto trial = std::make_unique<TrialOf<K>>();
-                       VICINAL_RETURN_IF_ERROR(trial->Init(input, operation, problem));
-                       return std::unique_ptr<Trial>(std::move(trial));
-                     });
+  const auto make = [&]<class K>(const OperationKernels<K>& operation,
+                                 const typename K::Problem& problem) -> StatusOr<std::unique_ptr<Trial>> {
+    auto trial = std::make_unique<TrialOf<K>>();
+    VICINAL_RETURN_IF_ERROR(trial->Init(input, operation, problem));
+    return std::unique_ptr<Trial>(std::move(trial));
+  };
+  if (IsExpression(input.key)) {
+    VICINAL_CHECK(input.program != nullptr);
+    return make(input.registry->expression,
+                ExpressionProblemOf(*input.program, adjacency.rows, adjacency.cols, adjacency.nnz));
+  }
+  return WithProblem(*input.registry, input.key, adjacency.rows, adjacency.cols, adjacency.nnz, make);
 }
 
 }  // namespace vicinal

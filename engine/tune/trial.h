@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The measurement of one key on one graph: the real adjacency, matrices of the real sizes filled with fixed values, and
-// the candidates: all configurations of all kernels of the device that support the work. A product has weights of fixed
-// values, packed as each kernel wants them, and if its key has an epilogue, a bias and ReLU.
+// the candidates: all configurations of all kernels of the device that support the work. Products and programs have
+// weights of fixed values, packed as each kernel wants them; products, if their key has an epilogue, a bias and ReLU.
 //
 // The caches before a run resemble those in a plan. In a plan, other steps run between two runs of a step and evict its
 // rows from the nearest cache; repeating a candidate on the same few kilobytes would favour kernels that need them
@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "engine/api/tuning.h"
+#include "engine/base/edge_program.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/kernels/registry.h"
@@ -38,6 +39,7 @@ inline constexpr int64_t kMaxGpuCandidates = 24;
 
 struct TrialInput {
   TuningKey key;
+  std::shared_ptr<const EdgeProgram> program;  // of expressions, which need it; otherwise null
   // On the device; must outlive the trial. Has values only if the key's weights are kPerEdge. Of products only `rows`
   // is read.
   CsrView adjacency;

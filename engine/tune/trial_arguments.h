@@ -87,14 +87,30 @@ inline Gathered AllOf(BasicMatrixView<const T> matrix) {
           matrix.rows * matrix.stride * static_cast<int64_t>(sizeof(T))};
 }
 
-inline Gathered GatheredBy(const AggregateArgs& args) {
-  return args.src16.empty() ? AllOf(args.src) : AllOf(args.src16);
+inline std::vector<Gathered> GatheredBy(const AggregateArgs& args) {
+  return {args.src16.empty() ? AllOf(args.src) : AllOf(args.src16)};
 }
-inline Gathered GatheredBy(const AttentionArgs& args) { return AllOf(args.value); }
-inline Gathered GatheredBy(const DenseUpdateArgs& args) { return AllOf(args.src); }
+inline std::vector<Gathered> GatheredBy(const AttentionArgs& args) { return {AllOf(args.value)}; }
+inline std::vector<Gathered> GatheredBy(const DenseUpdateArgs& args) { return {AllOf(args.src)}; }
+inline std::vector<Gathered> GatheredBy(const ExpressionArgs& args) {
+  std::vector<Gathered> gathered;
+  for (const ConstMatrixView& source : args.sources)
+    if (!source.empty()) gathered.push_back(AllOf(source));
+  return gathered;
+}
+
+inline int64_t ProgramMatrixBytes(const EdgeProgram& program, int64_t rows, int64_t cols, int64_t edges) {
+  const ProgramSizes sizes = SizesOf(program);
+  int64_t floats = rows * RowStrideFor(program.width()) + edges * program.edge_width;
+  for (int32_t i = 0; i < program.sources; ++i) floats += cols * RowStrideFor(sizes.sources[i]);
+  for (int32_t i = 0; i < program.targets; ++i) floats += rows * RowStrideFor(sizes.targets[i]);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
 
 // Upper bound of one turn's matrices.
-inline int64_t MatrixBytes(const TuningKey& key, int64_t rows, int64_t cols) {
+inline int64_t MatrixBytes(const TrialInput& input, int64_t rows, int64_t cols) {
+  const TuningKey& key = input.key;
+  if (IsExpression(key)) return ProgramMatrixBytes(*input.program, rows, cols, input.adjacency.nnz);
   const int64_t stride = RowStrideFor(key.width * key.heads), scores = RowStrideFor(key.heads);
   if (IsProduct(key)) {
     const int64_t floats = rows * (stride + RowStrideFor(key.outputs)) + key.outputs;
@@ -160,6 +176,28 @@ inline StatusOr<DenseUpdateArgs> MakeArgs(const TrialInput& input, const DenseUp
     args.epilogue.activation.kind = ActivationKind::kRelu;
   }
   VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.out_width));
+  return args;
+}
+
+// Without parameters, which each candidate packs for itself.
+inline StatusOr<ExpressionArgs> MakeArgs(const TrialInput& input, const ExpressionProblem& problem,
+                                         Matrices* matrices) {
+  ExpressionArgs args;
+  args.problem = problem;
+  args.adjacency = input.adjacency;
+  const ProgramSizes sizes = SizesOf(*input.program);
+  for (int32_t i = 0; i < input.program->sources; ++i) {
+    VICINAL_ASSIGN_OR_RETURN(args.sources[i], matrices->Matrix(problem.cols, sizes.sources[i]));
+  }
+  for (int32_t i = 0; i < input.program->targets; ++i) {
+    VICINAL_ASSIGN_OR_RETURN(args.targets[i], matrices->Matrix(problem.rows, sizes.targets[i]));
+  }
+  if (input.program->edge_width > 0) {
+    args.edge.width = input.program->edge_width;
+    args.edge.sent = input.adjacency;
+    VICINAL_ASSIGN_OR_RETURN(args.edge.values, matrices->Allocate(problem.edges * args.edge.width));
+  }
+  VICINAL_ASSIGN_OR_RETURN(args.dst, matrices->Matrix(problem.rows, problem.code->width));
   return args;
 }
 

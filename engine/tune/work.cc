@@ -2,9 +2,13 @@
 #include "engine/tune/work.h"
 
 #include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/with_field.h"
@@ -139,13 +143,25 @@ DenseUpdateProblem DenseUpdateProblemOf(const TuningKey& key, int64_t rows) {
   return {rows, key.width, key.outputs, *precision};
 }
 
+ExpressionProblem ExpressionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges) {
+  auto code = std::make_shared<EdgeCode>();
+  code->width = key.width;
+  return {std::move(code), rows, cols, edges};
+}
+
 bool IsKindOf(std::string_view operation, std::string_view kind) {
+  if (operation == "expression") {
+    return std::find(std::begin(kProgramKinds), std::end(kProgramKinds), kind) != std::end(kProgramKinds);
+  }
   if (operation == "attention") return Named(kAttentionKinds, kind).has_value();
   if (operation == "dense_update") return Named(kPrecisions, kind).has_value();
   return Named(kReduces, kind).has_value();
 }
 
 std::string KindsOf(std::string_view operation) {
+  if (operation == "expression") {
+    return absl::StrJoin(kProgramKinds, ", ", [](std::string* to, std::string_view kind) { to->append(kind); });
+  }
   if (operation == "attention") return Names(kAttentionKinds);
   return operation == "dense_update" ? Names(kPrecisions) : Names(kReduces);
 }
@@ -187,6 +203,7 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   look(registry.aggregate);
   look(registry.attention);
   look(registry.dense_update);
+  if (TunesExpressions(device)) look(registry.expression);
   if (by_name.empty()) {
     return InvalidArgument(
         "KERNEL_UNKNOWN", "force.kernel",

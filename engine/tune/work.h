@@ -12,11 +12,12 @@
 #include "engine/api/tuning.h"
 #include "engine/base/status.h"
 #include "engine/kernels/registry.h"
+#include "engine/tune/program_work.h"
 
 namespace vicinal {
 
 // The tuned operations: those whose time depends on the graph, of products on its number of nodes.
-inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention", "dense_update"};
+inline constexpr std::string_view kTunedOperations[] = {"aggregate", "attention", "dense_update", "expression"};
 
 TuningKey KeyOf(const AggregateProblem& problem, EdgeWeights weights);
 TuningKey KeyOf(const AttentionProblem& problem, EdgeWeights weights);
@@ -46,8 +47,10 @@ std::string OnlyKernelOf(const KernelRegistry& registry, DeviceKind device, std:
 AggregateProblem AggregateProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 AttentionProblem AttentionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 DenseUpdateProblem DenseUpdateProblemOf(const TuningKey& key, int64_t rows);
+ExpressionProblem ExpressionProblemOf(const TuningKey& key, int64_t rows, int64_t cols, int64_t edges);
 
-// The valid kinds, for messages: "sum, mean, max, min", "gat, gatv2, dot" or "float32, tf32, bfloat16, float16".
+// The valid kinds, for messages: "sum, mean, max, min", "gat, gatv2, dot", "float32, tf32, bfloat16, float16" or "sum,
+// mean, max, min, var, std, softmax, several".
 bool IsKindOf(std::string_view operation, std::string_view kind);
 std::string KindsOf(std::string_view operation);
 std::optional<EdgeWeights> EdgeWeightsNamed(std::string_view name);
@@ -61,12 +64,15 @@ std::vector<NamedParameter> NameParameters(const K& kernel, const KernelConfig& 
   return named;
 }
 
-// Calls f(operation_kernels, problem) for the key's operation on an adjacency of that size.
+// Calls f(operation_kernels, problem) for the key's operation on an adjacency of that size. A key names a program, but
+// does not hold it: the problem of an expression has an empty one of the key's width. That is enough to ask which
+// kernel supports it and in what order it adds, not for a run.
 template <class F>
 auto WithProblem(const KernelRegistry& registry, const TuningKey& key, int64_t rows, int64_t cols, int64_t edges,
                  F&& f) {
   if (key.operation == "attention") return f(registry.attention, AttentionProblemOf(key, rows, cols, edges));
   if (IsProduct(key)) return f(registry.dense_update, DenseUpdateProblemOf(key, rows));
+  if (IsExpression(key)) return f(registry.expression, ExpressionProblemOf(key, rows, cols, edges));
   return f(registry.aggregate, AggregateProblemOf(key, rows, cols, edges));
 }
 

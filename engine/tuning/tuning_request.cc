@@ -57,6 +57,7 @@ struct Lists {
 
   bool attention() const { return operation == "attention"; }
   bool products() const { return operation == "dense_update"; }
+  bool expressions() const { return operation == "expression"; }
 };
 
 std::vector<std::string> UsualKinds(const Lists& lists) {
@@ -79,6 +80,20 @@ Status CheckOutputs(const TuneGraphRequest& request, const Lists& lists) {
   return CheckAtLeastOne(request.outputs, "outputs");
 }
 
+// Programs come with models, so none can be named that no plan has asked for.
+Status CheckPrograms(const TuneGraphRequest& request, const Lists& lists) {
+  if (!lists.expressions() && !request.programs.empty()) {
+    return InvalidArgument("PROGRAMS_UNEXPECTED", "programs",
+                           "only message functions (operation expression) have programs; leave it empty");
+  }
+  if (lists.expressions() && !request.widths.empty()) {
+    return InvalidArgument("WIDTHS_UNEXPECTED", "widths",
+                           "message functions (expression) are tuned as models have used them on the graph: leave "
+                           "widths empty, and name programs to select some");
+  }
+  return OkStatus();
+}
+
 StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& operation) {
   Lists lists;
   lists.operation = operation;
@@ -96,6 +111,7 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
   }
   VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.heads, "heads"));
   VICINAL_RETURN_IF_ERROR(CheckOutputs(request, lists));
+  VICINAL_RETURN_IF_ERROR(CheckPrograms(request, lists));
   if ((lists.attention() || lists.products()) && !request.weights.empty()) {
     return InvalidArgument("WEIGHTS_UNEXPECTED", "weights",
                            absl::StrCat(lists.operation, " takes no edge weights; leave it empty"));
@@ -148,9 +164,18 @@ StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
     return !IsOneOf(operations, key.operation) || (!request.kinds.empty() && !IsOneOf(request.kinds, key.kind)) ||
            (!request.heads.empty() && !IsOneOf(request.heads, key.heads)) ||
            (!request.outputs.empty() && !IsOneOf(request.outputs, key.outputs)) ||
+           (!request.programs.empty() && !IsOneOf(request.programs, key.program)) ||
            (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
   });
   if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
+  // Asked first: a GPU has one kernel of them with parameters, but does not tune them.
+  if (operations == std::vector<std::string>{"expression"}) {
+    return InvalidArgument("PROGRAM_UNKNOWN", request.programs.empty() ? "operation" : "programs",
+                           TunesExpressions(device)
+                               ? "no model has run such a message function on this graph so far: run one, then "
+                                 "GetTuning lists its programs"
+                               : "message functions are not tuned on a GPU; force settings per request");
+  }
   if (operations.size() == 1) {
     // Plans note no work where there is no choice, so that models will not bring any either.
     const std::string only = OnlyKernelOf(registry, device, operations.front());
@@ -244,7 +269,7 @@ StatusOr<std::vector<TuningWork>> Combinations(const Lists& lists, bool graph_we
 
 bool NamesNothing(const TuneGraphRequest& request) {
   return request.operation.empty() && request.kinds.empty() && request.widths.empty() && request.heads.empty() &&
-         request.outputs.empty() && request.weights.empty();
+         request.outputs.empty() && request.weights.empty() && request.programs.empty();
 }
 
 Status CheckRoom(const std::vector<TuningWork>& works, const TuningTable& table) {

@@ -15,10 +15,12 @@
 #include "engine/tune/contest.h"
 #include "engine/tune/estimate.h"
 #include "engine/tune/prior.h"
+#include "engine/tune/program_work.h"
 #include "engine/tune/sample_rows.h"
 #include "engine/tune/trial.h"
 #include "engine/tune/work.h"
 #include "engine/tuning/community_library.h"
+#include "engine/tuning/graph_shape.h"
 #include "engine/tuning/leased_runs.h"
 #include "engine/tuning/product_work.h"
 
@@ -42,27 +44,6 @@ constexpr double kCommunityShare = 0.5;
 // More dropped runs than this share of all: the device is too busy to be measured on.
 constexpr double kBusyShare = 0.5;
 
-// Reuse of gathered rows from the profile, at the next larger of its widths.
-CacheShares ReuseOf(const LocalityProfile& locality, int64_t row_bytes) {
-  size_t i = 0;
-  while (i + 1 < kReuseWidths.size() && kReuseWidths[i] * static_cast<int64_t>(sizeof(float)) < row_bytes) ++i;
-  return {locality.reuse[i].l2, locality.reuse[i].llc};
-}
-
-WorkShape ShapeOf(const PreparedGraph& graph, const CsrView& adjacency, int num_threads) {
-  WorkShape shape;
-  shape.rows = adjacency.rows;
-  shape.cols = adjacency.cols;
-  shape.edges = adjacency.nnz;
-  shape.num_threads = num_threads;
-  shape.degree_deviation = graph.parts().profile.degree_deviation;
-  const LocalityProfile& locality = graph.parts().profile.after;
-  const bool known = std::any_of(locality.reuse.begin(), locality.reuse.end(),
-                                 [](const ReuseEstimate& r) { return r.l2 > 0.0 || r.llc > 0.0; });
-  if (known) shape.reuse = [&locality](int64_t row_bytes) { return ReuseOf(locality, row_bytes); };
-  return shape;
-}
-
 constexpr char kTuningThisGraph[] = "tuning this graph";
 
 int64_t SizeOf(const SampledRows& rows) {
@@ -81,13 +62,13 @@ class Session {
         samples_before_(runs->samples()),
         dropped_before_(runs->dropped()) {
     record_.key = job.work.key;
-    // Products have few candidates and no models.
-    record_.strategy = product() ? TuningStrategy::kMeasured : strategy;
+    record_.strategy = has_models() ? strategy : TuningStrategy::kMeasured;
     record_.budget_seconds = std::chrono::duration<double>(job.budget).count();
   }
 
   // As TuningOutcome::record.
   StatusOr<TuningRecord> Run() {
+    if (expression() && job_.work.program == nullptr) return NoSuchProgram();
     Status status = Prepare();
     if (status.ok()) status = Measure();
     if (GaveUp(status)) return status;
@@ -121,9 +102,9 @@ class Session {
     input.first_runs = tools_.first_runs;
     input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
     input.shape = ShapeOf(*job_.graph, whole, runs_.num_threads());
-    const double predicted =
-        PredictDefaultSeconds(*tools_.registry, tools_.device->kind(), input.key, input.shape).value_or(0.0);
-    if (!job_.strategy.has_value() && !estimated() && predicted > kTooLargeRuns * kMaxRunSeconds) {
+    input.program = job_.work.program;
+    const double predicted = PredictRun(input);
+    if (!job_.strategy.has_value() && !estimated() && has_models() && predicted > kTooLargeRuns * kMaxRunSeconds) {
       record_.strategy = TuningStrategy::kEstimated;
       why_ = "too large to be measured";
     }
@@ -155,6 +136,22 @@ class Session {
 
   bool estimated() const { return record_.strategy == TuningStrategy::kEstimated; }
   bool product() const { return IsProduct(record_.key); }
+  bool expression() const { return IsExpression(record_.key); }
+  // Products and expressions have few candidates and no models to rank them by.
+  bool has_models() const { return !product() && !expression(); }
+
+  // Its former choice stays, as nothing was measured.
+  static Status NoSuchProgram() {
+    return FailedPrecondition("PROGRAM_UNKNOWN",
+                              "not measured: no model has run this program on the graph since the server started; run "
+                              "one that has it, then tune again");
+  }
+
+  // 0: unknown.
+  double PredictRun(const TrialInput& input) const {
+    if (expression()) return RoughProgramSeconds(*input.program, input.shape.edges, input.shape.num_threads);
+    return PredictDefaultSeconds(*tools_.registry, tools_.device->kind(), input.key, input.shape).value_or(0.0);
+  }
 
   // Fills in estimate_, from communities and models.
   Status EstimateFor(const WorkShape& shape) {
@@ -263,7 +260,7 @@ class Session {
       record_.candidates[c].dropped_samples = dropped_of_[c];
     }
     const bool failed = num_to_run() > 1 && !AnyCompared();
-    too_busy_ = !estimated() && !product() && (failed || !verdict.decided) &&
+    too_busy_ = !estimated() && has_models() && (failed || !verdict.decided) &&
                 static_cast<double>(dropped()) > kBusyShare * static_cast<double>(samples());
     if (failed) {
       record_.state = TuningState::kFailed;

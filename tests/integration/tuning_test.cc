@@ -201,6 +201,8 @@ TEST_F(TuningTest, WhatCannotBeTunedIsNamed) {
       {"KIND_UNKNOWN", [](v1::TuneGraphRequest& r) { r.add_kinds("median"); }},
       {"WEIGHTS_UNKNOWN", [](v1::TuneGraphRequest& r) { r.add_weights("heavy"); }},
       {"HEADS_UNEXPECTED", [](v1::TuneGraphRequest& r) { r.add_heads(2); }},
+      {"WIDTHS_UNEXPECTED", [](v1::TuneGraphRequest& r) { r.set_operation("expression"); }},
+      {"PROGRAMS_UNEXPECTED", [](v1::TuneGraphRequest& r) { r.add_programs("0123456789abcdef"); }},
       {"OUTPUTS_UNEXPECTED", [](v1::TuneGraphRequest& r) { r.add_outputs(2); }},
       {"OUTPUTS_MISSING", [](v1::TuneGraphRequest& r) { r.set_operation("dense_update"); }},
       {"KERNEL_MISSING", [](v1::TuneGraphRequest& r) { r.mutable_force(); }},

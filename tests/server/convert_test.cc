@@ -137,7 +137,8 @@ TEST(ConvertTest, NothingOfAProfileIsLost) {
 
 TEST(ConvertTest, NothingOfATuningRecordIsLost) {
   TuningRecord record;
-  record.key = {"attention", "gat", 16, 8, false, EdgeWeights::kPerSource, Storage::kFloat16, 32, true};
+  record.key = {"attention",       "gat", 16, 8, false, EdgeWeights::kPerSource, Storage::kFloat16, 32, true,
+                "0123456789abcdef"};
   record.state = TuningState::kTuned;
   TuningCandidate candidate;
   candidate.setting.kernel = "simd_rows";
@@ -167,6 +168,7 @@ TEST(ConvertTest, NothingOfATuningRecordIsLost) {
   EXPECT_EQ(out.key().precision(), v1::PRECISION_FLOAT16);
   EXPECT_EQ(out.key().outputs(), 32);
   EXPECT_TRUE(out.key().epilogue());
+  EXPECT_EQ(out.key().program(), "0123456789abcdef");
   EXPECT_EQ(out.state(), v1::TuningRecord::STATE_TUNED);
   ASSERT_EQ(out.candidates_size(), 1);
   EXPECT_EQ(out.candidates(0).kernel(), "simd_rows");

@@ -24,6 +24,7 @@ std::string WorkOf(const v1::TuningKey& key) {
     absl::StrAppend(&work, ", outputs ", key.outputs(), key.epilogue() ? ", with epilogue" : "");
   } else {
     absl::StrAppend(&work, ", weights ", key.weights());
+    if (!key.program().empty()) absl::StrAppend(&work, ", program ", key.program());
   }
   if (key.precision() != v1::PRECISION_FLOAT32) {
     absl::StrAppend(&work, ", ", Word(v1::Precision_Name(key.precision()), "PRECISION_"));

@@ -77,6 +77,7 @@ absl::StatusOr<v1::TuneGraphRequest> MakeTuneRequest(const Arguments& args) {
   CLIENT_ASSIGN_OR_RETURN(const std::vector<int64_t> outputs, Integers(args, "outputs"));
   request.mutable_outputs()->Add(outputs.begin(), outputs.end());
   for (const std::string& weights : List(args, "weights")) request.add_weights(weights);
+  for (const std::string& program : List(args, "programs")) request.add_programs(program);
   if (args.Has("budget")) {
     const double seconds = args.Number("budget", 0);
     if (!(seconds > 0 && seconds <= 600)) {
@@ -122,8 +123,8 @@ absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
 absl::Status CheckAlone(const Arguments& args) {
   for (const char* alone : {"show", "export", "import"}) {
     if (!args.Has(alone)) continue;
-    for (const char* other : {"operation", "kinds", "widths", "heads", "outputs", "weights", "budget", "strategy",
-                              "reset", "force", "no_wait", "show", "export", "import"}) {
+    for (const char* other : {"operation", "kinds", "widths", "heads", "outputs", "weights", "programs", "budget",
+                              "strategy", "reset", "force", "no_wait", "show", "export", "import"}) {
       if (other == std::string_view(alone) || !args.Has(other)) continue;
       return absl::InvalidArgumentError(
           std::string_view(alone) == "show"
@@ -177,7 +178,8 @@ Command TuneCommand() {
        "Measures the kernels of a graph again, forces one, or discards the measurements.",
        "Without --widths: the kinds of work that models have used on the graph so far, limited by --operation, "
        "--kinds,\n"
-       "--heads, --outputs and --weights. On a CPU results keep every bit; on a GPU the last bits may change, and then "
+       "--heads, --outputs, --weights and --programs. On a CPU results keep every bit; on a GPU the last bits may "
+       "change, and then "
        "the "
        "numerics\n"
        "revision changes, too. Needs the admin token, if the server has one; --show and --export do not.",
@@ -187,14 +189,16 @@ Command TuneCommand() {
         {"operation",
          OptionKind::kText,
          "OP",
-         "aggregate, attention or dense_update (products with weights)",
-         {"aggregate", "attention", "dense_update"}},
+         "aggregate, attention, dense_update (products with weights) or expression (message functions, on CPUs)",
+         {"aggregate", "attention", "dense_update", "expression"}},
         {"kinds", OptionKind::kText, "KINDS",
-         "sum,mean,max,min; attention: gat,gatv2,dot; products: float32,tf32,bfloat16,float16"},
+         "sum,mean,max,min; attention: gat,gatv2,dot; products: float32,tf32,bfloat16,float16; expressions: also "
+         "var,std,softmax,several"},
         {"widths", OptionKind::kText, "WIDTHS", "floats per row: 16,32,64; attention: per head; products: inputs"},
         {"heads", OptionKind::kText, "HEADS", "attention: numbers of heads; default: 1"},
         {"outputs", OptionKind::kText, "OUTPUTS", "products: numbers of outputs"},
         {"weights", OptionKind::kText, "WEIGHTS", "none,per_edge,per_source; default: as models use them"},
+        {"programs", OptionKind::kText, "PROGRAMS", "expressions: names of programs, as --show prints them"},
         {"budget", OptionKind::kNumber, "SECONDS", "time per kind of work; default: the server's"},
         {"strategy",
          OptionKind::kText,

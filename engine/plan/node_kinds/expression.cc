@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
+#include "engine/tune/kept_record.h"
+#include "engine/tune/program_work.h"
 
 namespace vicinal::internal {
 namespace {
@@ -189,6 +192,16 @@ Status BindParameters(const ExpressionStep& expression, StepBinder* step, Bound<
   return SetExpressionParameters(bound->kernel->kernel(), std::move(parameters), copy, &bound->args);
 }
 
+// Nothing where it is not tuned: values of rows, GPUs, and results wider than records may say.
+std::optional<TuningWork> WorkOf(const StepBinder& step, bool weighted) {
+  const ExpressionStep& expression = step.node().expression;
+  const EdgeProgram& program = *expression.program;
+  if (!program.over_edges || !TunesExpressions(step.device()) || program.width() > kMaxTuningColumns)
+    return std::nullopt;
+  const EdgeWeights weights = weighted ? EdgeWeights::kPerEdge : EdgeWeights::kNone;
+  return TuningWork{KeyOf(program, weights), step.node().adjacency, expression.program};
+}
+
 Status BindExpression(StepBinder* step) {
   const Node& node = step->node();
   const ExpressionStep& expression = node.expression;
@@ -197,14 +210,18 @@ Status BindExpression(StepBinder* step) {
   problem.code = CompileEdgeProgram(program, expression.parameters.size());
   problem.rows = step->RowsOf(node.output);
   CsrView adjacency;
+  bool weighted = false;
   if (program.over_edges) {
     const AdjacencyShape shape = step->ShapeOfAdjacency();
     problem.rows = shape.rows;
     problem.cols = shape.cols;
     problem.edges = shape.edges;
+    weighted = shape.weighted;
     VICINAL_ASSIGN_OR_RETURN(adjacency, step->Adjacency());
   }
-  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().expression, problem));
+  const std::optional<TuningWork> work = WorkOf(*step, weighted);
+  VICINAL_ASSIGN_OR_RETURN(auto* bound,
+                           step->Choose(step->registry().expression, problem, work.has_value() ? &*work : nullptr));
   ExpressionArgs& args = bound->args;
   args.adjacency = adjacency;
   VICINAL_RETURN_IF_ERROR(BindParameters(expression, step, bound));

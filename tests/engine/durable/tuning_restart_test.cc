@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/engine/state/temporary_directory.h"
+#include "tests/engine/tuning/message_models.h"
 #include "tests/engine/tuning/tuning_testing.h"
 
 namespace vicinal::testing {
@@ -111,6 +112,48 @@ TEST_F(TuningRestartTest, DecisionsServeAtOnceAndNothingIsMeasuredAgain) {
   ASSERT_TRUE(engine_->TuneGraph(Request({kOtherWidth})).ok());
   ASSERT_TRUE(engine_->TuneGraph(Request({kOtherWidth})).ok());
   EXPECT_EQ(measured_, 0);
+}
+
+TEST_F(TuningRestartTest, AnExpressionIsKnownByNameUntilAModelHasItsProgram) {
+  Start(Nanoseconds::zero());
+  PutLargeWorld(*engine_);
+  PutMessageModel(*engine_, "message", kProductMessage, "mean");
+  AwaitDurable();
+  const auto answer = [this](const std::string& model) {
+    const auto result = Infer(*engine_, AllNodes("g", model));
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->values : std::vector<float>();
+  };
+  const std::vector<float> untuned = answer("message");
+  TuneGraphRequest request = Request();
+  request.operation = "expression";
+  const auto tuned = engine_->TuneGraph(request);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  ASSERT_EQ(tuned->records.size(), 1u);
+  ExpectTheFastOne(tuned->records[0]);
+  ASSERT_TRUE(engine_->DeleteModel("message", 0).ok());
+  Restart();
+  const auto record = [this] {
+    const auto report = engine_->GetTuning("g");
+    for (const TuningRecord& one : report->records)
+      if (one.key.operation == "expression") return one;
+    return TuningRecord();
+  };
+  ExpectTheFastOne(record());
+  EXPECT_EQ(record().key, tuned->records[0].key);
+  EXPECT_EQ(record().choice()->setting, tuned->records[0].choice()->setting);
+  PutMessageModel(*engine_, "again", kProductMessage, "mean");
+  EXPECT_EQ(answer("again"), untuned);
+  const auto explanation = engine_->Explain(AllNodes("g", "again"));
+  ASSERT_TRUE(explanation.ok());
+  int64_t expressions = 0;
+  for (const PlanStepInfo& step : explanation->steps) {
+    if (step.operation != "expression") continue;
+    ++expressions;
+    EXPECT_TRUE(step.tuned);
+  }
+  EXPECT_EQ(expressions, 1);
+  ExpectTheFastOne(record());
 }
 
 TEST_F(TuningRestartTest, ForcedKernelsAndResetsComeBack) {

@@ -51,7 +51,7 @@ class WhileLoadingTest : public ::testing::Test {
   }
   void DeleteSet(const std::string& name) {
     ASSERT_TRUE(world_.graphs_.DeleteFeatures("g", name).ok());
-    const Status removed = world_.durable_->RemoveFeatures("g", name, FeatureKind::kNodes);
+    const Status removed = world_.durable_->RemoveFeatures("g", name, FeatureKind::kNodes, 0);
     ASSERT_TRUE(removed.ok()) << removed;
   }
   static Status Find(const GraphStore& graphs, const std::string& set, int64_t version = 0) {

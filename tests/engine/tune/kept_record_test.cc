@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -103,13 +104,68 @@ TEST(KeptRecordTest, AttentionAndSixteenBitsToo) {
   rounded.work.adjacency = {SelfLoops::kAddRemaining, 2.0f, EdgeWeighting::kNone};
   TuningEntry product{{}, TuningTable::ResetRecord({})};
   product.work.key = {"dense_update", "tf32", 12, 1, true, EdgeWeights::kNone, Storage::kFloat32, 34, true};
-  for (const TuningEntry& entry : {attention, rounded, product}) {
+  TuningEntry expression{{}, TuningTable::ResetRecord({})};
+  expression.work.key = {"expression",          "several",         20, 1,     true,
+                         EdgeWeights::kPerEdge, Storage::kFloat32, 0,  false, "0123456789abcdef"};
+  for (const TuningEntry& entry : {attention, rounded, product, expression}) {
     const auto back = ParseKeptRecord(JsonOf(entry), "record");
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->entry.work.key, entry.work.key);
     EXPECT_EQ(back->entry.record.key, entry.work.key);
     EXPECT_EQ(back->entry.work.adjacency, entry.work.adjacency);
   }
+}
+
+TEST(KeptRecordTest, ExpressionsHaveProgramsAndOthersHaveNone) {
+  TuningEntry expression{{}, TuningTable::ResetRecord({})};
+  expression.work.key.operation = "expression";
+  expression.work.key.kind = "softmax";
+  expression.work.key.width = 20;
+  expression.work.key.program = "0123456789abcdef";
+  const Json good = JsonOf(expression);
+  EXPECT_TRUE(ParseKeptRecord(good, "r").ok());
+  EXPECT_FALSE(good.contains("outputs"));
+  EXPECT_FALSE(JsonOf(ChoiceOf(48, "other", 7)).contains("program")) << "as builds without tuned expressions wrote it";
+  const auto refused = [&good](const char* name, const Json& value) {
+    Json bad = good;
+    bad[name] = value;
+    return ReasonOf(ParseKeptRecord(bad, "r").status()) == "BAD_TUNING_RECORD";
+  };
+  EXPECT_TRUE(refused("program", nullptr));
+  EXPECT_TRUE(refused("program", "0123"));
+  EXPECT_TRUE(refused("program", "0123456789abcdeX"));
+  EXPECT_TRUE(refused("kind", "gat"));
+  EXPECT_TRUE(refused("width", 65'537));
+  EXPECT_TRUE(refused("heads", 2));
+  EXPECT_TRUE(refused("concat", false));
+  EXPECT_TRUE(refused("precision", "float16"));
+  EXPECT_FALSE(refused("weights", "per_edge"));
+}
+
+TEST(KeptRecordTest, ARecordOfAProgramThatNoModelHasIsUsable) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  TuningEntry entry{{}, TuningTable::ResetRecord({})};
+  entry.work.key.operation = "expression";
+  entry.work.key.kind = "sum";
+  entry.work.key.width = 20;
+  entry.work.key.program = "0123456789abcdef";
+  entry.record.key = entry.work.key;
+  entry.record.state = TuningState::kTuned;
+  TuningCandidate chosen;
+  chosen.setting = {"edge_tiles", {{96}}};
+  chosen.parameters = {{"edge_tile", 96}, {"prefetch_columns", 0}};
+  chosen.outcome = CandidateOutcome::kChosen;
+  entry.record.candidates = {chosen};
+  const auto parsed = ParseKeptRecord(ToJson(Keep(registry, DeviceKind::kCpu, entry)), "r");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->order, "expression_tiles");
+  const auto usable = Usable(registry, DeviceKind::kCpu, kShape, false, *parsed);
+  ASSERT_TRUE(usable.ok()) << usable.status();
+  EXPECT_EQ(usable->record.choice()->setting, chosen.setting);
+  const std::optional<KernelSetting> setting = chosen.setting;
+  EXPECT_EQ(ReductionOrderOf(registry, DeviceKind::kCpu, kShape, entry.work.key, setting),
+            ReductionOrderOf(registry, DeviceKind::kCpu, kShape, entry.work.key, std::nullopt));
 }
 
 TEST(KeptRecordTest, ProductsHaveOutputsAndOthersHaveNone) {

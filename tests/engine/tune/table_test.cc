@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <utility>
+
 namespace vicinal {
 namespace {
 
@@ -69,6 +72,25 @@ TEST(TuningTableTest, TheMostUsedIsWantedFirstAndNoneTwice) {
   EXPECT_EQ(table.MostWanted()->key.width, 16);
   table.Reset(Work(16).key);
   EXPECT_FALSE(table.MostWanted().has_value()) << "what was reset stays at the default";
+}
+
+TEST(TuningTableTest, AnExpressionIsWantedOnceItsProgramIsKnown) {
+  TuningWork work = Work(16);
+  work.key.operation = "expression";
+  work.key.program = "0123456789abcdef";
+  TuningTable table;
+  TuningEntry unusable{work, TuningTable::ResetRecord(work.key)};
+  unusable.record.note = "its kernel is gone";
+  table.Restore(unusable);
+  EXPECT_FALSE(table.MostWanted().has_value());
+  work.program = std::make_shared<const EdgeProgram>();
+  TuningTable::Uses* const uses = table.Note(work);
+  ASSERT_TRUE(table.MostWanted().has_value());
+  EXPECT_EQ(table.MostWanted()->program, work.program);
+  TuningWork again = work;
+  again.program = std::make_shared<const EdgeProgram>();
+  EXPECT_EQ(table.Note(again), uses);
+  EXPECT_EQ(table.MostWanted()->program, work.program) << "the first plan's";
 }
 
 TEST(TuningTableTest, ADefaultThatWasMeasuredIsNoChange) {

@@ -15,6 +15,7 @@
 #include "engine/graph/csr.h"
 #include "engine/kernels/cpu/gather_cost.h"
 #include "engine/kernels/gpu_gather_cost.h"
+#include "tests/engine/kernels/edge_values.h"
 #include "tests/engine/tune/remembered_runs.h"
 #include "tests/support/generators.h"
 
@@ -372,6 +373,110 @@ TEST_F(TrialTest, AProductHasWeightsThatTheKernelPacked) {
       EXPECT_EQ(kernel->last.epilogue.IsPlain(), !epilogue);
     }
   }
+}
+
+// Keeps what it was given last.
+class ScriptedProgram final : public ExpressionKernel {
+ public:
+  std::string_view name() const override { return "program"; }
+  DeviceKind device() const override { return DeviceKind::kCpu; }
+  DeclaredOrder declared_order() const override { return {"expression_tiles", 1, true}; }
+  Refusal WhyUnsupported(const ExpressionProblem&) const override { return {}; }
+  std::vector<std::string_view> ParameterNames() const override { return {"edge_tile"}; }
+  std::vector<KernelConfig> Candidates(const ExpressionProblem&) const override { return {{}, {{96}}}; }
+  size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig&, int) const override {
+    EXPECT_GT(problem.code->register_floats, 0) << "the program itself";
+    return 64;
+  }
+  size_t PackedBytes(int64_t out_width, int64_t in_width) const override {
+    return static_cast<size_t>(out_width * in_width) * sizeof(float);
+  }
+  void Pack(ConstMatrixView weight, void* packed) const override {
+    std::fill_n(static_cast<float*>(packed), weight.rows * weight.cols, 7.0f);
+  }
+  Status Run(DeviceContext&, const ExpressionArgs& args, void*) const override {
+    last = args;
+    return OkStatus();
+  }
+  mutable ExpressionArgs last;
+};
+
+TEST_F(TrialTest, AProgramHasAllThatItReads) {
+  // linear(s1[0:8] * t0[2:10], W, b) * r beside features of edges.
+  using testing::ValueOf;
+  auto program = std::make_shared<EdgeProgram>();
+  program->sources = 2;
+  program->targets = 1;
+  program->edge_width = 5;
+  program->values = {ValueOf(EdgeOp::kSource, 8, -1, -1, 1), ValueOf(EdgeOp::kTarget, 8, -1, -1, 0, 2),
+                     ValueOf(EdgeOp::kMultiply, 8, 0, 1),    ValueOf(EdgeOp::kLinear, 6, 2, -1, 0),
+                     ValueOf(EdgeOp::kRow, 6, -1, -1, 2),    ValueOf(EdgeOp::kMultiply, 6, 3, 4),
+                     ValueOf(EdgeOp::kFeatures, 5),          ValueOf(EdgeOp::kSource, 1, -1, -1, 0)};
+  program->values[3].bias = 1;
+  program->results = {{EdgeReduce::kSum, 5, -1}, {EdgeReduce::kMax, 6, -1}, {EdgeReduce::kMax, 7, -1}};
+  auto kernel = std::make_unique<ScriptedProgram>();
+  const ScriptedProgram& given = *kernel;
+  registry_.expression.Add(std::move(kernel));
+  TrialInput input = Input("expression", "several", 12);
+  input.key.program = "0123456789abcdef";
+  input.program = program;
+  int64_t admitted = 0;
+  input.admit = [&](int64_t bytes) {
+    admitted = bytes;
+    return OkStatus();
+  };
+  const int64_t before = device_->allocated_bytes();
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  // The device rounds each buffer up.
+  EXPECT_LE(device_->allocated_bytes() - before, admitted + 64 * 64);
+  ASSERT_EQ((*trial)->num_to_run(), 2);
+  for (int64_t c = 0; c < 2; ++c) {
+    for (int64_t turn = 0; turn < 3; ++turn) {
+      (*trial)->Renew(turn, *context_);
+      ASSERT_TRUE((*trial)->Run(c, turn, *context_).ok());
+    }
+    const ExpressionArgs& args = given.last;
+    EXPECT_EQ(args.config.values[0], c * 96);
+    EXPECT_EQ(args.problem.edges, csr_.nnz());
+    EXPECT_EQ(args.sources[0].cols, 1);
+    EXPECT_EQ(args.sources[1].cols, 8);
+    EXPECT_EQ(args.sources[1].rows, csr_.num_cols);
+    EXPECT_TRUE(args.sources[2].empty());
+    EXPECT_EQ(args.targets[0].cols, 10);
+    EXPECT_EQ(args.targets[0].rows, csr_.num_rows);
+    EXPECT_TRUE(args.targets[1].empty());
+    EXPECT_EQ(args.edge.width, 5);
+    EXPECT_EQ(args.edge.sent.row_ptr, input.adjacency.row_ptr);
+    EXPECT_NE(args.edge.values[csr_.nnz() * 5 - 1], 0.0f) << "the last feature is there";
+    EXPECT_EQ(args.dst.cols, 12);
+    ASSERT_EQ(args.parameters->size(), 3u);
+    const auto parameter = [&](size_t p) { return static_cast<const float*>((*args.parameters)[p]); };
+    EXPECT_EQ(parameter(0)[47], 7.0f) << "packed by the kernel";
+    EXPECT_NE(parameter(1)[5], 7.0f);
+    EXPECT_NE(parameter(2)[5], 7.0f);
+  }
+}
+
+TEST_F(TrialTest, TheSettingsOfTheRealKernelRunOnAProgram) {
+  RegisterCpuKernels(registry_);
+  auto program = std::make_shared<EdgeProgram>();
+  program->sources = program->targets = 1;
+  program->values = {testing::ValueOf(EdgeOp::kSource, 24, -1, -1, 0), testing::ValueOf(EdgeOp::kTarget, 24, -1, -1, 0),
+                     testing::ValueOf(EdgeOp::kMultiply, 24, 0, 1), testing::ValueOf(EdgeOp::kLinear, 24, 2, -1, 0)};
+  program->results = {{EdgeReduce::kMean, 3, -1}};
+  TrialInput input = Input("expression", "mean", 24);
+  input.program = program;
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  ASSERT_EQ((*trial)->num_to_run(), 3);
+  for (int64_t c = 0; c < 3; ++c) {
+    EXPECT_EQ((*trial)->candidates()[c].setting.kernel, "edge_tiles");
+    (*trial)->Renew(0, *context_);
+    EXPECT_TRUE((*trial)->Run(c, 0, *context_).ok());
+  }
+  ASSERT_FALSE((*trial)->refused().empty());
+  EXPECT_EQ((*trial)->refused()[0].kernel, "reference");
 }
 
 TEST_F(TrialTest, AKernelThatNeedNotBeTriedOrLostTheDeviceIsNotAskedWhatItSupports) {

@@ -215,6 +215,7 @@ TEST_F(GraphHandlerTest, TuningIsHandedOnWithItsLimits) {
   request.add_widths(64);
   request.add_heads(8);
   request.add_outputs(32);
+  request.add_programs("0123456789abcdef");
   request.mutable_budget()->set_seconds(2);
   request.mutable_budget()->set_nanos(500'000'000);
   request.mutable_force()->set_kernel("simd_rows");
@@ -231,6 +232,7 @@ TEST_F(GraphHandlerTest, TuningIsHandedOnWithItsLimits) {
   EXPECT_EQ(given.widths, (std::vector<int64_t>{16, 64}));
   EXPECT_EQ(given.heads, std::vector<int64_t>{8});
   EXPECT_EQ(given.outputs, std::vector<int64_t>{32});
+  EXPECT_EQ(given.programs, std::vector<std::string>{"0123456789abcdef"});
   EXPECT_EQ(given.budget, std::chrono::milliseconds(2500));
   EXPECT_EQ(given.force->kernel, "simd_rows");
   EXPECT_EQ(given.force->parameters.at("feature_tile"), 64);

@@ -145,6 +145,15 @@ TEST(DescribeTest, ATuningRecord) {
   product.mutable_key()->set_epilogue(true);
   PrintTuning({product}, /*candidates=*/false, out);
   EXPECT_THAT(out.str(), HasSubstr("dense_update float32, width 128, outputs 64, with epilogue"));
+  v1::TuningRecord expression;
+  expression.mutable_key()->set_operation("expression");
+  expression.mutable_key()->set_kind("mean");
+  expression.mutable_key()->set_width(16);
+  expression.mutable_key()->set_weights("none");
+  expression.mutable_key()->set_precision(v1::PRECISION_FLOAT32);
+  expression.mutable_key()->set_program("0123456789abcdef");
+  PrintTuning({expression}, /*candidates=*/false, out);
+  EXPECT_THAT(out.str(), HasSubstr("expression mean, width 16, weights none, program 0123456789abcdef"));
   EXPECT_THAT(out.str(), HasSubstr("2.00 ms"));
   EXPECT_THAT(out.str(), HasSubstr("pruned"));
   EXPECT_THAT(out.str(), HasSubstr("unsupported: narrow: only width 4"));

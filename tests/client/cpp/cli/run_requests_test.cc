@@ -151,6 +151,10 @@ TEST_F(RunTest, Tune) {
   EXPECT_THAT(out(), HasSubstr("aggregate sum, width 64, weights per_edge"));
   ASSERT_EQ(Vicinal("graph tune g --operation dense_update --widths 128 --outputs 64,32"), kExitOk) << err();
   EXPECT_EQ(server_.seen().tune.outputs(1), 32);
+  ASSERT_EQ(Vicinal("graph tune g --operation expression --programs 0123456789abcdef,fedcba9876543210 --kinds var"),
+            kExitOk)
+      << err();
+  EXPECT_EQ(server_.seen().tune.programs(1), "fedcba9876543210");
   ASSERT_EQ(Vicinal("graph tune g --force simd_rows:feature_tile=64,prefetch_edges=8 --widths 16 --no_wait --json"),
             kExitOk)
       << err();
