@@ -288,6 +288,7 @@ class EngineImpl final : public Engine {
   bool Drain(MonotonicTime deadline) override {
     if (loader() != nullptr) loader()->Stop();
     const bool drained = executor_.Drain(deadline);
+    graph_uploads_.AwaitPublished();             // then what clients have seen READY is queued to be written
     if (durable_ != nullptr) durable_->Retry();  // the last chance of what waits for space
     return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
   }

@@ -157,10 +157,13 @@ void GraphUploads::Prepare(GraphSource source, AutoOrders among, Reservation mem
   memory.Release();
   parts_.before_publish(prepared->graph, kDefaultSet, prepared->features,
                         [&] { return context.choose.given_up() ? NobodyWaits() : OkStatus(); });
+  const MutexLock publishing(&publishing_);
   parts_.graphs->FinishPrepare(name, version, std::move(prepared->graph), std::move(prepared->features),
                                std::move(features_memory));
   parts_.on_publish(name);
 }
+
+void GraphUploads::AwaitPublished() { const MutexLock none(&publishing_); }
 
 StatusOr<FeatureSetHandle> GraphUploads::PutFeatures(const std::string& graph, const std::string& name,
                                                      const FeatureTensors& tensors, bool replace, int64_t if_version,

@@ -13,6 +13,7 @@
 #include "engine/api/requests.h"
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/base/status.h"
 #include "engine/base/work_limits.h"
@@ -60,6 +61,8 @@ class GraphUploads {
   Status CheckEdgeFeaturesFit(const EdgeFeatureSizes& sizes, bool replace) const;
   // As Engine::PutGraph. `auto` leaves out orders for which the budget has no room.
   StatusOr<GraphStatus> PutGraph(GraphSource source, Reservation memory);
+  // Returns once on_publish has been called for all graphs that serve.
+  void AwaitPublished() VICINAL_EXCLUDES(publishing_);
   // As Engine::PutFeatures.
   StatusOr<FeatureSetHandle> PutFeatures(const std::string& graph, const std::string& name,
                                          const FeatureTensors& tensors, bool replace, int64_t if_version,
@@ -75,6 +78,7 @@ class GraphUploads {
   const Parts parts_;
   const std::unique_ptr<DeviceContext> context_;  // used by the queue's thread only
   const HostThreads threads_;                     // features of edges take turns with that thread
+  Mutex publishing_;                              // held until on_publish has been called for what serves
   PreparationQueue queue_;                        // last: its thread uses all of the above
 };
 

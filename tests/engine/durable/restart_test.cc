@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "engine/base/uuid.h"
@@ -90,6 +94,39 @@ StatusOr<FeatureSetResource> PutEdges(Engine& engine, const std::string& name, f
   for (int i = 0; i < 12; ++i) rows.push_back(first + 0.5f * static_cast<float>(i % 5));
   const HostTensor tensor = testing::Floats(rows, {6, 2});
   return engine.PutEdgeFeatures("g", name, {tensor.view(), ""}, replace, 0);
+}
+
+// Also if the stop begins before the writer has heard of it.
+TEST_F(RestartTest, WhatIsReadyWhenAStopBeginsComesBack) {
+  Start();
+  Put(SmallGraph("g", 0.25f));
+  const int64_t first = AwaitDurable("g").serving->version;
+  std::promise<void> ready, goes_on;
+  std::atomic<bool> seen{false}, stops{false};
+  auto watch = engine_->WatchGraph("g", [&] {  // on the thread that publishes
+    if (engine_->GetGraph("g")->serving->version == first || seen.exchange(true)) return;
+    ready.set_value();
+    goes_on.get_future().wait();
+  });
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  GraphSource again = SmallGraph("g", 0.5f);
+  again.replace = true;
+  ASSERT_TRUE(engine_->PutGraph(std::move(again)).ok());
+  ready.get_future().wait();
+  const int64_t second = engine_->GetGraph("g")->serving->version;
+  std::jthread stop([&] {
+    stops = true;
+    EXPECT_TRUE(engine_->Drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    EXPECT_EQ(engine_->GetGraph("g")->serving->durability, Durability::kDurable);
+  });
+  while (!stops) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();  // without the fault that this test is for, it only waits
+  goes_on.set_value();
+  stop.join();
+  watch->reset();
+  engine_.reset();
+  Start();
+  EXPECT_EQ(AwaitLoaded("g").serving->version, second);
 }
 
 TEST_F(RestartTest, EdgeFeatureSetsComeBackWithTheirVersionsAndBits) {
