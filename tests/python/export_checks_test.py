@@ -32,7 +32,8 @@ def network(wide=8):
 def required():
     """The arguments without a default."""
     return {"in_channels": 8, "out_channels": 8, "channels": 8, "nn": network(), "K": 2, "alpha": 0.2, "num_layers": 2, "groups": 2,
-            "mode": "cat", "gate_nn": network(1), "dim": 2, "kernel_size": 3}
+            "mode": "cat", "gate_nn": network(1), "dim": 2, "kernel_size": 3, "aggregators": ["mean", "max"], "scalers": ["identity"],
+            "deg": torch.tensor([0, 3, 4, 1]), "conv": pyg.GCNConv(8, 8), "k": 2, "aggrs": ["mean", "max"]}
 
 
 def other_values():
@@ -44,7 +45,13 @@ def other_values():
             "track_running_stats": False, "scale": 2.0, "scale_individually": True, "groups": 3, "lamda": 0.5, "t": 2.0, "learn": True,
             "gate_nn": network(8), "cached": True, "dropout": 0.5, "momentum": 0.3, "allow_single_element": True, "device": "cpu",
             "learn_scale": True, "semi_grad": True, "weight_initializer": "kaiming_uniform", "bias_initializer": "zeros",
-            "batch_norm": True, "dim": 3, "kernel_size": 4, "separate_gaussians": True, "msg_norm": True, "learn_t": True, "expansion": 3}
+            "batch_norm": True, "dim": 3, "kernel_size": 4, "separate_gaussians": True, "msg_norm": True, "learn_t": True, "expansion": 3,
+            "aggregators": ["mean", "std"], "scalers": ["amplification"], "deg": torch.tensor([0, 1, 9]), "towers": 2, "pre_layers": 2,
+            "post_layers": 2, "divide_input": True, "train_norm": True, "attention_type": "SD", "neg_sample_ratio": 0.9,
+            "edge_sample_ratio": 0.5, "is_undirected": True, "conv": pyg.SAGEConv(8, 8), "k": 3, "aggrs": ["sum", "max"], "channels": 9}
+
+
+PROJECTED = {"mode": "proj", "mode_kwargs": {"in_channels": 8, "out_channels": 8}}  # what several aggregations give
 
 
 def special():
@@ -57,6 +64,10 @@ def special():
            ("JumpingKnowledge", "num_layers"): {"mode": "lstm", "channels": 8, "num_layers": 3},
            ("SoftmaxAggregation", "channels"): {"learn": True, "channels": 8}, ("AttentionalAggregation", "nn"): {"nn": network(8)},
            ("GENConv", "bias"): {"bias": True}, ("GENConv", "learn_msg_scale"): {"msg_norm": True, "learn_msg_scale": True},
+           ("MultiAggregation", "mode"): {"mode": "sum"}, ("MultiAggregation", "mode_kwargs"): PROJECTED,
+           ("MultiAggregation", "aggrs_kwargs"): {"aggrs": ["softmax", "max"], "aggrs_kwargs": [{"t": 2.0}, {}]},
+           ("PNAConv", "act_kwargs"): {"pre_layers": 2, "act": "leaky_relu", "act_kwargs": {"negative_slope": 0.3}},
+           ("PNAConv", "act"): {"pre_layers": 2, "act": "elu"}, ("PNAConv", "divide_input"): {"towers": 2, "divide_input": True},
            ("GENConv", "p"): {"aggr": "powermean", "p": 2.0}, ("GENConv", "learn_p"): {"aggr": "powermean", "learn_p": True},
            ("CGConv", "channels"): {"channels": 9}, ("GCN2Conv", "channels"): {"channels": 9}, ("TAGConv", "K"): {"K": 4},
            ("GCNConv", "normalize"): {"normalize": False, "add_self_loops": False}}
@@ -102,7 +113,7 @@ class ConstructorTest(unittest.TestCase):
             for name in set(READ[kind].split()) - WIDTHS:
                 changes = special().get((kind, name), {name: other_values().get(name)})
                 with self.subTest(f"{kind}({changes})"):
-                    usual = make(kind, **({"edge_dim": 3} if name == "fill_value" else {}))
+                    usual = make(kind, **({"edge_dim": 3} if "edge_dim" in changes and name != "edge_dim" else {}))
                     self.assertNotEqual(described(make(kind, **changes)), described(usual))
 
     def test_what_is_not_read_changes_no_answer(self):
@@ -116,7 +127,7 @@ class ConstructorTest(unittest.TestCase):
                     changed.load_state_dict(usual.state_dict())
                     self.assertEqual(described(changed), described(usual))
                     inputs = (x, edges) if kind in _CONVOLUTIONS else (x,)
-                    inputs = (x, x, edges) if kind == "GCN2Conv" else (x, x) if kind == "MessageNorm" else inputs
+                    inputs = (x, x, edges) if kind in ("GCN2Conv", "FAConv") else (x, x) if kind == "MessageNorm" else inputs
                     with torch.no_grad():
                         self.assertTrue(torch.equal(usual(*inputs), changed(*inputs)))
 
@@ -137,7 +148,7 @@ class ConstructorTest(unittest.TestCase):
                         self.assertNotEqual(found, usual, "taken, and not written down")
 
     def test_a_projection_of_several_aggregations_is_refused(self):
-        conv = pyg.SAGEConv(8, 8, aggr=["mean", "max"], aggr_kwargs={"mode": "proj", "mode_kwargs": {"in_channels": 8, "out_channels": 8}})
+        conv = pyg.SAGEConv(8, 8, aggr=["mean", "max"], aggr_kwargs=PROJECTED)
         with self.assertRaisesRegex(Unsupported, "mode='proj'"):
             pyg_layer(conv)
 

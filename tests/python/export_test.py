@@ -76,13 +76,13 @@ class ExportTest(unittest.TestCase):
         with self.assertRaisesRegex(vicinal.InputError, "the module fails on this data"):
             vicinal.export(Asserting(), self.weighted)
 
-    def check(self, module, data=None, graph="g", expected=None):
-        """Exports, uploads with the reference, and compares logits of all nodes with the module's in float64."""
+    def check(self, module, data=None, graph="g", expected=None, rows_within=1e-5):
+        """Exports, uploads with the reference, and compares logits of all nodes with the module's in float64. `rows_within`: each row alone."""
         data = self.data if data is None else data
         randomize(module)
         exported = vicinal.export(module, data)
         served = self.client.upload_model("m", exported, replace=True)
-        self.assertLess(served.reference_error, 1e-5)
+        self.assertLess(served.reference_error, rows_within)
         inputs = (data.x.double(), data.edge_index) + ((data.edge_weight.double(),) if graph == "w" else ())
         with torch.no_grad():
             wanted = (expected or (lambda net: net(*inputs)))(module.double())
@@ -154,8 +154,9 @@ class ExportTest(unittest.TestCase):
         self.client.upload_graph("messages", data)
         double = data.edge_attr.double()
         self.check(models.EdgeMessages(FEATURES, CLASSES, 5), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
-        for make in (models.OwnMessagesNet, lambda *widths: models.DegreeScaled(*widths, 5)):
-            self.check(make(FEATURES, CLASSES), data, "messages", lambda net: net(data.x.double(), data.edge_index, double))
+        # Where large numbers cancel, PyTorch Geometric itself misses rows by 0.7e-5 to 2.6e-5 in float32 (eight seeds).
+        for make, within in ((models.OwnMessagesNet, 1e-5), (lambda *widths: models.DegreeScaled(*widths, 5), 1e-4)):
+            self.check(make(FEATURES, CLASSES), data, "messages", lambda net: net(data.x.double(), data.edge_index, double), within)
         with self.assertRaises(ExportError) as raised:
             vicinal.export(models.UnsupportedMessages(FEATURES, CLASSES, 5), data)
         for told in ("a power mean of another power", "separate_gaussians=True", "a bipartite layer"):
