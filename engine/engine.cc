@@ -285,12 +285,12 @@ class EngineImpl final : public Engine {
     if (state() == nullptr || options_.state_read_only) return OkStatus();
     return state()->directory().SetAddress(address);
   }
-  bool Drain(MonotonicTime deadline) override {
+  bool Drain(MonotonicTime deadline, const StopCheck& hurry) override {
     if (loader() != nullptr) loader()->Stop();
     const bool drained = executor_.Drain(deadline);
     graph_uploads_.AwaitPublished();             // then what clients have seen READY is queued to be written
     if (durable_ != nullptr) durable_->Retry();  // the last chance of what waits for space
-    return (durable_ == nullptr || durable_->Flush(deadline)) && drained;
+    return (durable_ == nullptr || durable_->Flush(deadline, hurry)) && drained;
   }
 
  private:

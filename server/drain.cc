@@ -88,4 +88,9 @@ void Drain::Hurry() {
   wake_.NotifyAll();
 }
 
+bool Drain::hurried() const {
+  MutexLock lock(&mutex_);
+  return hurry_;
+}
+
 }  // namespace vicinal::server

@@ -45,13 +45,14 @@ class Drain {
   bool Delay(MonotonicTime deadline);
   // Ends all present and future waits.
   void Hurry();
+  bool hurried() const;
 
  private:
   void CountRefused();
 
   std::atomic<int64_t> in_flight_{0};
   std::atomic<bool> draining_{false};
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar wake_;
   bool hurry_ VICINAL_GUARDED_BY(mutex_) = false;
   int64_t refused_ VICINAL_GUARDED_BY(mutex_) = 0;

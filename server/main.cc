@@ -193,8 +193,10 @@ ABSL_FLAG(bool, reflection, true, "Serve gRPC reflection.");
 ABSL_FLAG(vicinal::server::DurationFlag, drain_delay, std::chrono::milliseconds(0),
           "After SIGTERM: how long requests are still accepted while health is NOT_SERVING, so that load balancers can "
           "notice.");
-ABSL_FLAG(vicinal::server::DurationFlag, drain_timeout, std::chrono::seconds(25),
-          "After the drain delay: how long calls in progress may take to finish.");
+ABSL_FLAG(
+    vicinal::server::DurationFlag, drain_timeout, std::chrono::seconds(25),
+    "After the drain delay: how long calls in progress may take to finish, and what serves to be written to the state "
+    "directory.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age, std::chrono::hours(1),
           "Connections older than this are asked to reconnect, so that load is rebalanced; 0: never.");
 ABSL_FLAG(vicinal::server::DurationFlag, max_connection_age_grace, std::chrono::hours(1),

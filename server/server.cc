@@ -83,6 +83,8 @@ struct Server::Impl {
   Status StartServing();
   StateSnapshot Snapshot();
   void LookAfterDevice();
+  // Until the engine's work has ended and what serves is written, at most until `deadline` or a second signal.
+  void DrainEngine(MonotonicTime deadline);
   bool IsLoaded() const;
   bool IsReady() const {
     const RpcServer* const serving = rpc_in_use.load();
@@ -298,6 +300,18 @@ void Server::Impl::LookAfterDevice() {
   if (on_device_lost) on_device_lost();
 }
 
+void Server::Impl::DrainEngine(MonotonicTime deadline) {
+  if (device_lost.load()) return;  // nothing ends there any more
+  const auto hurry = [this] { return drain.hurried() ? Drain::Refusal() : OkStatus(); };
+  const bool drained = engine->Drain(deadline, hurry);
+  const int64_t unwritten = engine->durable() ? engine->Counts().not_durable : 0;
+  if (!drained) log.Log(LogLevel::kWarning, "stops before its work has ended: a longer --drain_timeout lets it", {});
+  if (unwritten > 0) {
+    log.Log(LogLevel::kError, "stops with versions that could not be written to the state directory",
+            {{"versions", absl::StrCat(unwritten)}});
+  }
+}
+
 StateSnapshot Server::Impl::Snapshot() {
   StateSnapshot state;
   AddEngineState(*engine, &state);
@@ -362,9 +376,11 @@ bool Server::Stop() {
       impl_->drain.Delay(std::chrono::steady_clock::now() + impl_->config.drain_delay);
     }
     impl_->drain.Begin();
-    clean = impl_->drain.Wait(std::chrono::steady_clock::now() + impl_->config.drain_timeout);
+    const MonotonicTime deadline = std::chrono::steady_clock::now() + impl_->config.drain_timeout;
+    clean = impl_->drain.Wait(deadline);
     impl_->drain.Linger(kQuiet, std::chrono::steady_clock::now() + kLinger);
     impl_->rpc->Shutdown(std::chrono::system_clock::now() + kLastBytes);
+    impl_->DrainEngine(deadline);
   }
   // No call is left: destroys what they used, in reverse order of construction.
   impl_->housekeeper.reset();

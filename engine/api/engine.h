@@ -201,8 +201,9 @@ class Engine {
   // UUID of the engine's state: versions mean something within it only.
   virtual std::string incarnation() const { return {}; }
 
-  // Refuses new inference, lets what is queued finish; false when `deadline` came first.
-  virtual bool Drain(MonotonicTime deadline) = 0;
+  // Refuses new inference, lets what is queued finish, and what serves be written to the state directory. False: the
+  // `deadline` came first, or `hurry`, which is asked several times a second meanwhile, returned an error.
+  virtual bool Drain(MonotonicTime deadline, const StopCheck& hurry = {}) = 0;
 
   // Where clients reach this server, once that is known: replicas of its state directory tell it to those who upload
   // there. No effect without such a directory or on a replica. Errors of the file system.

@@ -144,12 +144,15 @@ void DurableStore::WriteRecent() {
   recent_ = std::move(recent);
 }
 
-bool DurableStore::Flush(MonotonicTime deadline) {
+bool DurableStore::Flush(MonotonicTime deadline, const StopCheck& hurry) {
+  constexpr std::chrono::milliseconds kLook{50};
   MutexLock lock(&mutex_);
   while (writing_.has_value() || !jobs_.empty()) {
-    if (!changed_.WaitUntil(&mutex_, deadline)) break;
+    const MonotonicTime now = std::chrono::steady_clock::now();
+    if (now >= deadline || (hurry && !hurry().ok())) return false;
+    changed_.WaitUntil(&mutex_, hurry ? std::min<MonotonicTime>(deadline, now + kLook) : deadline);
   }
-  return !writing_.has_value() && jobs_.empty();
+  return true;
 }
 
 // --- publication ---

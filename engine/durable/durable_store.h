@@ -120,8 +120,8 @@ class DurableStore {
   StatusOr<bool> IsDurable(const UploadedVersion& version) const;
 
   // Waits until all that was published is written, has failed or was skipped. False: `deadline` (of the real clock)
-  // came first.
-  bool Flush(MonotonicTime deadline);
+  // came first, or `hurry` returned an error.
+  bool Flush(MonotonicTime deadline, const StopCheck& hurry = {});
 
   // Writes again, as soon as the writer comes to it, what could not be written for a reason that can pass.
   void Retry();

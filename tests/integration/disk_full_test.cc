@@ -123,6 +123,34 @@ TEST_F(DiskFullTest, ServingGoesOnAndWhatWaitsIsWrittenWhenThereIsSpace) {
   EXPECT_EQ(after->served_by().SerializeAsString(), before->served_by().SerializeAsString());
 }
 
+// Without the time that the writer would have waited before it tried again.
+TEST_F(DiskFullTest, AStopWritesWhatWaits) {
+  Start();
+  UploadTinyModel("tiny", Durable());
+  UploadTinyGraph("other", Durable());  // from now on versions are claimed
+  Fill();
+  UploadTinyGraph("path");
+  AwaitOther("path", v1::DURABILITY_WRITING);
+  const auto before = client_->Classify(TinyRequest());
+  ASSERT_TRUE(before.ok()) << before.status();
+  Free();
+  EXPECT_EQ(server_->Stop(), 0);
+  Start();
+  const auto after = client_->Classify(TinyRequest());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->served_by().SerializeAsString(), before->served_by().SerializeAsString());
+}
+
+TEST_F(DiskFullTest, AStopTellsWhatItCouldNotWrite) {
+  Start();
+  UploadTinyGraph("other", Durable());
+  Fill();
+  UploadTinyGraph("path");
+  AwaitOther("path", v1::DURABILITY_WRITING);
+  EXPECT_EQ(server_->Stop(), 0);
+  EXPECT_NE(server_->Log().find("stops with versions that could not be written"), std::string::npos) << server_->Log();
+}
+
 // Waiting for DURABLE ends with the reason; deleting what waits lets others in.
 TEST_F(DiskFullTest, WhatDoesNotFitCanBeDeleted) {
   Start();

@@ -41,10 +41,12 @@ TEST(DrainTest, TellsStreamsOnceAndForgets) {
 
 TEST(DrainTest, HurryEndsWaits) {
   Drain drain;
+  EXPECT_FALSE(drain.hurried());
   drain.Enter();
   std::thread hurrier([&] { drain.Hurry(); });
   EXPECT_FALSE(drain.Delay(Late()));
   hurrier.join();
+  EXPECT_TRUE(drain.hurried());
   drain.Begin();
   EXPECT_FALSE(drain.Wait(Late()));
 }

@@ -211,7 +211,7 @@ class FakeEngine : public Engine {
   int64_t quarantined_kernels() const override { return 0; }
   int64_t queue_depth() const override { return 0; }
   double busy_seconds() const override { return 0.0; }
-  bool Drain(MonotonicTime) override { return true; }
+  bool Drain(MonotonicTime, const StopCheck&) override { return true; }
   bool durable() const override { return keeps; }
 
   Status fail_put, fail_fit, refuse_submit;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <future>
@@ -171,6 +172,25 @@ TEST_F(DurableStoreTest, WithAVersionGoThoseThatItReplaced) {
   EXPECT_THAT(VersionsOnDisk(), SizeIs(2));
   EXPECT_TRUE(durable_->RemoveGraph("g", second).ok());
   EXPECT_THAT(VersionsOnDisk(), IsEmpty());
+}
+
+TEST_F(DurableStoreTest, AFlushEndsWithTheWriterOrEarlier) {
+  std::promise<void> writing, goes_on;
+  std::atomic<bool> written{false};
+  files_.set_hook([&] {
+    if (written.exchange(true)) return;
+    writing.set_value();
+    goes_on.get_future().wait();
+  });
+  Publish("g");
+  writing.get_future().wait();
+  const MonotonicTime later = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  EXPECT_FALSE(durable_->Flush(std::chrono::steady_clock::now()));
+  EXPECT_FALSE(durable_->Flush(later, [] { return absl::CancelledError("a second signal"); }));
+  goes_on.set_value();
+  EXPECT_TRUE(durable_->Flush(later, [] { return OkStatus(); }));
+  files_.set_hook(nullptr);
+  EXPECT_EQ(DurabilityOf("g").durability, Durability::kDurable);
 }
 
 // The version decides what a repeated deletion of a feature set removes from disk.

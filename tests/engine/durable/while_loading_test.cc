@@ -43,6 +43,7 @@ class WhileLoadingTest : public ::testing::Test {
     goes_on.set_value();
     const Status status = loaded.get_future().get();
     EXPECT_TRUE(status.ok()) << status;
+    world_.files_.set_read_hook(nullptr);
   }
   void LoadInReplicaWhile(const std::function<void()>& change) {
     version_ = world_.Publish("g");
@@ -111,6 +112,7 @@ TEST_F(WhileLoadingTest, AReplicaServesInTheEndWhatItCouldRead) {
   followed.set_value();
   const Status loaded = replica_.store->loader().LoadAndWait("g", {}, Clock::Real());
   EXPECT_TRUE(loaded.ok()) << loaded;
+  world_.files_.set_read_hook(nullptr);
   EXPECT_TRUE(Find(replica_.graphs, "default").ok());
   EXPECT_LT(published, 1000);
 }
