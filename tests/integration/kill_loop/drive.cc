@@ -58,6 +58,7 @@ void KillLoop::UploadGraph(const std::string& name) {
   if (!Went(uploaded.status(), "UploadGraph")) return;
   ++counts_.uploads;
   if (!waits) return;
+  history.Serves();
   if (!graph_versions_.Note(uploaded->version(), seed)) Problem(absl::StrCat(name, ": a version number came back"));
   if (OneIn(2)) AwaitDurableGraph(name);
 }
@@ -98,7 +99,9 @@ void KillLoop::UploadExtraFeatures(const std::string& graph) {
   history.Asked(seed);
   const auto uploaded = client_->UploadFeatures(spec, {x.view()});
   if (IsRefusal(uploaded.status())) return history.Refused();
-  if (Went(uploaded.status(), "UploadFeatures")) ++counts_.uploads;
+  if (!Went(uploaded.status(), "UploadFeatures")) return;
+  ++counts_.uploads;
+  history.Serves();
 }
 
 void KillLoop::UploadModel(const std::string& name) {
@@ -113,6 +116,7 @@ void KillLoop::UploadModel(const std::string& name) {
   const auto uploaded = client_->UploadModel(spec, {weights.view()});
   if (!Went(uploaded.status(), "UploadModel")) return;
   ++counts_.uploads;
+  models_[name].Serves();
   if (!model_versions_.Note(uploaded->version(), seed)) Problem(absl::StrCat(name, ": a version number came back"));
   known_models_[name] = seed;
   if (OneIn(2)) AwaitDurableModel(name);

@@ -2,6 +2,7 @@
 #include "tests/integration/kill_loop/history.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace vicinal::testing {
 namespace {
@@ -10,14 +11,19 @@ std::string Name(const Contents& contents) { return contents ? std::to_string(*c
 
 }  // namespace
 
-void History::Durable() {
-  durable_ = Last();
-  open_.clear();
-}
+void History::Durable() { Holds(Last()); }
 
 void History::Holds(Contents contents) {
   durable_ = contents;
   open_.clear();
+  serving_ = 0;
+}
+
+void History::Stopped() {
+  if (serving_ == 0) return;
+  durable_ = open_[serving_ - 1];
+  open_.erase(open_.begin(), open_.begin() + static_cast<std::ptrdiff_t>(serving_));
+  serving_ = 0;
 }
 
 bool History::MayHold(const Contents& contents) const {

@@ -4,6 +4,7 @@
 #ifndef VICINAL_TESTS_INTEGRATION_KILL_LOOP_HISTORY_H_
 #define VICINAL_TESTS_INTEGRATION_KILL_LOOP_HISTORY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,19 +22,23 @@ class History {
   void Asked(Contents contents) { open_.push_back(contents); }
   // The server refused the last one: it has no effect.
   void Refused() { open_.pop_back(); }
+  // The last one serves: an orderly stop writes it.
+  void Serves() { serving_ = open_.size(); }
   // The last one is durable, or a restarted server holds it: nothing older may come back.
   void Durable();
   void Holds(Contents contents);
+  // In an orderly way: what served is durable.
+  void Stopped();
 
-  // What may be there after a crash: what was durable last, or anything that was asked for since.
+  // What may be there now: what was durable last, or anything that was asked for since.
   bool MayHold(const Contents& contents) const;
-  // What may be there after an orderly stop, which writes all that was accepted.
   Contents Last() const { return open_.empty() ? durable_ : open_.back(); }
   std::string Describe() const;
 
  private:
   Contents durable_;
   std::vector<Contents> open_;  // asked for since, oldest first
+  size_t serving_ = 0;          // so many of them, and the last of these served
 };
 
 // Version numbers stand for one content each, for ever.

@@ -73,6 +73,10 @@ bool KillLoop::Round() {
     Drive(1 + Uniform(20));
     if (server_->Stop() != 0) Problem("the server did not stop with 0: " + server_->Log());
     ++counts_.stops;
+    for (auto* const histories : {&graphs_, &models_}) {
+      for (auto& [name, history] : *histories) history.Stopped();
+    }
+    for (auto& [key, history] : extra_) history.Stopped();
   } else {
     const Killer killer(server_->pid(), std::chrono::microseconds(Uniform(options_.max_milliseconds * 1000) + 1000),
                         &killed_);
