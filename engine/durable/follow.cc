@@ -65,8 +65,7 @@ bool IsBelow(const std::vector<state::ListedProblem>& unseen, const VersionId& i
 StatusOr<StoredGraph> DescribeOnDisk(const state::StateDirectory& directory, const VersionId& graph) {
   VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, directory.ListGraph(graph));
   if (listing.published.empty()) return listing.problems.front().error;
-  const std::vector<Manifest> sets(listing.published.begin() + 1, listing.published.end());
-  return DescribeStored(listing.published.front(), sets);
+  return DescribeStored(listing);
 }
 
 }  // namespace

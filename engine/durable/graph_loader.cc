@@ -83,6 +83,11 @@ StoredGraph DescribeStored(const Manifest& graph, const std::vector<Manifest>& s
   return stored;
 }
 
+StoredGraph DescribeStored(const state::Listing& listing) {
+  return DescribeStored(listing.published.front(),
+                        std::vector<Manifest>(listing.published.begin() + 1, listing.published.end()));
+}
+
 GraphLoader::GraphLoader(Parts parts) : parts_(std::move(parts)) {
   for (int i = 0; i < parts_.num_threads; ++i) threads_.emplace_back([this] { Loop(); });
 }

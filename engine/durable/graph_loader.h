@@ -31,6 +31,8 @@ namespace vicinal::durable {
 
 // A graph version with its feature sets, as manifests describe them.
 StoredGraph DescribeStored(const state::Manifest& graph, const std::vector<state::Manifest>& sets);
+// The same of what StateDirectory::ListGraph has listed. REQUIRES: the graph's manifest can be read.
+StoredGraph DescribeStored(const state::Listing& listing);
 // One whose manifest cannot be read: loading it will say why.
 StoredGraph DescribeUnread(const state::VersionId& graph);
 

@@ -103,8 +103,7 @@ StatusOr<GraphLoader::Loaded> GraphLoader::Read(const VersionId& id, bool evict,
 
 StatusOr<StoredGraph> GraphLoader::ReadNewSets(const VersionId& id, bool evict, ThreadPool* pool, Loaded* loaded) {
   VICINAL_ASSIGN_OR_RETURN(const state::Listing listing, ListReadable(*parts_.directory, id));
-  StoredGraph listed = DescribeStored(listing.published.front(),
-                                      std::vector<Manifest>(listing.published.begin() + 1, listing.published.end()));
+  StoredGraph listed = DescribeStored(listing);
   parts_.graphs->ReplaceStored(id.name, id.version, listed);
   VersionsBySet sets = SetsIn(listing);
   for (const FeatureSet& set : loaded->feature_sets) {

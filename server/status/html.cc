@@ -5,29 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/printable.h"
 
 namespace vicinal::server {
 namespace {
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
-
-// Length of the UTF-8 sequence that begins at `at`; 0: none does. Two bytes and more only.
-size_t SequenceAt(std::string_view text, size_t at) {
-  const auto byte = static_cast<unsigned char>(text[at]);
-  const size_t length = byte >= 0xF0 && byte <= 0xF4  ? 4
-                        : byte >= 0xE0 && byte < 0xF0 ? 3
-                        : byte >= 0xC2 && byte < 0xE0 ? 2
-                                                      : 0;
-  if (length == 0 || at + length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return 0;
-  }
-  const auto second = static_cast<unsigned char>(text[at + 1]);
-  // Overlong forms, surrogates, and what lies beyond Unicode.
-  const bool wrong = (byte == 0xE0 && second < 0xA0) || (byte == 0xED && second >= 0xA0) ||
-                     (byte == 0xF0 && second < 0x90) || (byte == 0xF4 && second >= 0x90);
-  return wrong ? 0 : length;
-}
 
 }  // namespace
 
@@ -37,9 +20,9 @@ std::string Escaped(std::string_view text) {
   for (size_t i = 0; i < text.size();) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (byte >= 0x80) {
-      const size_t length = SequenceAt(text, i);
-      absl::StrAppend(&out, length == 0 ? absl::string_view(kReplacement) : absl::string_view(text.data() + i, length));
-      i += length == 0 ? 1 : length;
+      const size_t length = CharacterBytes(text.substr(i));
+      absl::StrAppend(&out, length == 1 ? absl::string_view(kReplacement) : absl::string_view(text.data() + i, length));
+      i += length;
       continue;
     }
     ++i;

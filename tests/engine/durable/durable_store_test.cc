@@ -196,13 +196,9 @@ TEST_F(DurableStoreTest, AFlushEndsWithTheWriterOrEarlier) {
 // The version decides what a repeated deletion of a feature set removes from disk.
 TEST_F(DurableStoreTest, ADeletionOfFeaturesThatFailsOnDiskCanBeRepeated) {
   PublishDurably("g");
-  HostFeatures features;
-  features.rows = 2;
-  features.cols = 1;
-  features.dense = {1, 2};
   const auto put = [&](bool replace) {
-    const auto set = graphs_.PutFeatures("g", "f", graphs_.Get("g")->graph->parts().version,
-                                         FeatureMatrix::Upload(features, *device_).value(), replace, 0);
+    const auto set =
+        graphs_.PutFeatures("g", "f", graphs_.Get("g")->graph->parts().version, TwoRows(*device_), replace, 0);
     EXPECT_TRUE(set.ok()) << set.status();
     durable_->FeaturesPublished(*set);
     EXPECT_TRUE(durable_->Flush(std::chrono::steady_clock::now() + std::chrono::minutes(1)));

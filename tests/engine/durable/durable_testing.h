@@ -58,6 +58,15 @@ inline std::shared_ptr<const PreparedGraph> MakePrepared(const EdgeList& edges, 
   return prepared->graph;
 }
 
+// Features of two nodes.
+inline std::shared_ptr<const FeatureMatrix> TwoRows(Device& device) {
+  HostFeatures features;
+  features.rows = 2;
+  features.cols = 1;
+  features.dense = {1, 2};
+  return FeatureMatrix::Upload(features, device).value();
+}
+
 // Publishes a graph of two nodes in `graphs`, with `features` (null: none) as its default set. Returns its version.
 inline int64_t PublishTwoNodes(const std::string& name, std::shared_ptr<const FeatureMatrix> features, Device& device,
                                GraphStore* graphs) {

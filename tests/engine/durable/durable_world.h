@@ -45,20 +45,13 @@ class World {
   explicit World(int64_t max_waiting = 1024) : max_waiting_(max_waiting) {}
 
   int64_t Publish(const std::string& name) {
-    const int64_t version = PublishTwoNodes(name, Features(), *device_, &graphs_);
+    const int64_t version = PublishTwoNodes(name, TwoRows(*device_), *device_, &graphs_);
     durable_->GraphPublished(name);
     Flush();
     return version;
   }
-  std::shared_ptr<const FeatureMatrix> Features() {
-    HostFeatures features;
-    features.rows = 2;
-    features.cols = 1;
-    features.dense = {1, 2};
-    return FeatureMatrix::Upload(features, *device_).value();
-  }
   void PutFeatures(const std::string& graph, int64_t version, const std::string& name, bool replace = false) {
-    const auto set = graphs_.PutFeatures(graph, name, version, Features(), replace, 0);
+    const auto set = graphs_.PutFeatures(graph, name, version, TwoRows(*device_), replace, 0);
     ASSERT_TRUE(set.ok()) << set.status();
     durable_->FeaturesPublished(*set);
     Flush();

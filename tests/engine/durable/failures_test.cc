@@ -359,7 +359,7 @@ TEST(Failures, ADeletionRemovesWhatTheStartCouldNotRead) {
   world.files_.SetUnreadable("graphs/g/1", EIO);
   Another next(world, /*read_only=*/false);
   for (const char* const name : {"first", "g"}) {  // the store's own numbers begin at 1
-    const int64_t version = PublishTwoNodes(name, world.Features(), *world.device_, &next.graphs);
+    const int64_t version = PublishTwoNodes(name, TwoRows(*world.device_), *world.device_, &next.graphs);
     ASSERT_EQ(version, name == std::string("g") ? 2 : 1);
     next.store->GraphPublished(name);
   }

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "engine/base/log.h"
 #include "engine/base/mutex.h"
@@ -24,6 +25,10 @@ class Lines final : public Logger {
   std::string all() const {
     MutexLock lock(&mutex_);
     return all_;
+  }
+  // Returns once `text` stands beyond the first `known` bytes of all().
+  void Await(std::string_view text, size_t known) const {
+    while (all().find(text, known) == std::string::npos) std::this_thread::yield();
   }
 
  private:

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <thread>
 
 #include "tests/engine/durable/restart_testing.h"
 
@@ -46,7 +45,7 @@ class PlansRestartTest : public RestartTest {
     auto engine = Engine::Create(options);
     ASSERT_TRUE(engine.ok()) << engine.status();
     engine_ = *std::move(engine);
-    while (lines_.all().find("plans of the start made", known) == std::string::npos) std::this_thread::yield();
+    lines_.Await("plans of the start made", known);
     EXPECT_TRUE(engine_->loaded());
   }
   // "g" is evicted, and comes back.

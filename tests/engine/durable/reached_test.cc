@@ -29,15 +29,8 @@ class ReachedTest : public ::testing::Test {
     parts.name = name;
     parts.version = version;
     graphs_.FinishPrepare(name, version, std::make_shared<const PreparedGraph>(std::move(parts), device_.get()),
-                          Features());
+                          TwoRows(*device_));
     if (!in_memory) durable_->GraphPublished(name);
-  }
-  std::shared_ptr<const FeatureMatrix> Features() {
-    HostFeatures features;
-    features.rows = 2;
-    features.cols = 1;
-    features.dense = {1, 2};
-    return FeatureMatrix::Upload(features, *device_).value();
   }
   StatusOr<bool> Graph(int64_t version, WaitFor wait_for) const {
     return HasReached(graphs_, models_, durable_.get(), {Kind::kGraph, "g", "", version}, wait_for);
@@ -79,7 +72,7 @@ TEST_F(ReachedTest, AGraphIsNotDurableWithoutTheFeaturesThatCameAlong) {
   Publish("g", version);
   Flush();
   ASSERT_TRUE(*Graph(version, WaitFor::kDurable));
-  const auto set = graphs_.PutFeatures("g", "default", version, Features(), true, 0);
+  const auto set = graphs_.PutFeatures("g", "default", version, TwoRows(*device_), true, 0);
   ASSERT_TRUE(set.ok()) << set.status();
   EXPECT_FALSE(*Graph(version, WaitFor::kDurable));
   durable_->FeaturesPublished(*set);

@@ -12,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -80,9 +79,7 @@ class TierFixture : public ::testing::Test {
   }
   // After a start that has loaded graphs: until then the loaders hold what they have just published or make plans for,
   // so that other graphs leave in its place.
-  void AwaitStarted() {
-    while (lines_.all().find("plans of the start made", logged_before_) == std::string::npos) std::this_thread::yield();
-  }
+  void AwaitStarted() { lines_.Await("plans of the start made", logged_before_); }
   void PutReady(const std::string& name, bool pinned) {
     GraphSource source = Ring(name);
     source.pinned = pinned;
