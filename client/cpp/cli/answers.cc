@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/output.h"
 #include "client/cpp/cli/tensors.h"
@@ -122,6 +123,9 @@ void PrintEmbeddings(const Answer& answer, int64_t shown, Table* table,
     table->Add(std::move(cells));
   }
 }
+
+// A file of --out: an .npz has all matrices, an .npy one.
+bool HoldsAllMatrices(const std::string& path) { return absl::EndsWith(path, ".npz"); }
 
 }  // namespace
 
@@ -257,18 +261,17 @@ absl::Status CheckAnswerPath(const std::string& path) {
 
 absl::Status WriteAnswer(const std::string& path, const Answer& answer, const std::string& main,
                          const std::vector<int64_t>& nodes) {
-  const std::string_view npz(".npz");
-  if (path.size() <= npz.size() || path.compare(path.size() - npz.size(), npz.size(), npz) != 0) {
-    return WriteNpy(path, answer.matrices.at(main));
-  }
+  if (!HoldsAllMatrices(path)) return WriteNpy(path, answer.matrices.at(main));
   std::map<std::string, Array> arrays = answer.matrices;
   if (!nodes.empty()) arrays["nodes"] = MakeArray(nodes, {static_cast<int64_t>(nodes.size())});
   return WriteNpz(path, arrays);
 }
 
-Json ToJson(const Answer& answer) {
+Json ToJson(const Answer& answer, const std::string& out, const std::string& main) {
   Json json = {{"served_by", ToJson(answer.served_by)}, {"timing", ToJson(answer.timing)}};
+  if (!out.empty()) json["out"] = out;
   for (const auto& [name, matrix] : answer.matrices) {
+    if (!out.empty() && (HoldsAllMatrices(out) || name == main)) continue;
     Json rows = Json::array();
     for (int64_t row = 0; row < answer.rows; ++row) {
       Json values = Json::array();

@@ -73,8 +73,9 @@ absl::Status CheckAnswerPath(const std::string& path);
 absl::Status WriteAnswer(const std::string& path, const Answer& answer, const std::string& main,
                          const std::vector<int64_t>& nodes);
 
-// {"served_by", "timing", matrices as lists of rows}
-Json ToJson(const Answer& answer);
+// {"served_by", "timing", matrices as lists of rows}. `out` is the path of a file that WriteAnswer wrote with `main`:
+// it is named as "out", and matrices that it has, which as text would be several times as long, are left out.
+Json ToJson(const Answer& answer, const std::string& out = "", const std::string& main = "");
 
 // Times of calls, measured by the client, in seconds.
 struct Latency {

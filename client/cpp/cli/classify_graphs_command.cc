@@ -120,7 +120,7 @@ absl::Status ClassifyGraphs(const Context& context) {
   const std::string not_finite = NotFiniteNote(
       answer, "graph", [](int64_t row) { return absl::StrCat(row); }, AllowsFloat16(args));
   if (context.json) {
-    Json json = ToJson(answer);
+    Json json = ToJson(answer, args.Text("out"), main);
     json["notes"] = Json::array();
     if (!not_finite.empty()) json["notes"].push_back(not_finite);
     json["round_trip_seconds"] = seconds;

@@ -176,7 +176,7 @@ absl::Status Report(const Context& context, const Query& query, const Answer& an
     if (!not_finite.empty()) context.err << "note: " << not_finite << '\n';
     return absl::OkStatus();
   }
-  Json json = ToJson(answer);
+  Json json = ToJson(answer, context.args.Text("out"), main);
   json["nodes"] = Json::array();
   for (int64_t row = 0; row < answer.rows; ++row) {
     if (query.ids) {

@@ -76,6 +76,28 @@ TEST_F(RunTest, AllNodesComeAsAStream) {
   EXPECT_EQ(times["execute_seconds"], nlohmann::json::array({1.0, 2.0, 3.0})) << "the server's, call by call";
 }
 
+// As text a matrix is several times as long as its file.
+TEST_F(RunTest, JsonLeavesOutWhatAFileHas) {
+  ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
+  ASSERT_EQ(Vicinal("graph upload e.txt --name g --num_nodes 25"), kExitOk) << err();
+  const std::string line = "classify --graph g --model m --logits --json";
+  ASSERT_EQ(Vicinal(line), kExitOk) << err();
+  const nlohmann::json whole = Json();
+  EXPECT_EQ(whole["logits"].size(), 25u);
+  EXPECT_FALSE(whole.contains("out"));
+  ASSERT_EQ(Vicinal(line + " --out l.npy"), kExitOk) << err();
+  const nlohmann::json one = Json();
+  EXPECT_EQ(one["out"], "l.npy");
+  EXPECT_FALSE(one.contains("logits"));
+  EXPECT_EQ(one["classes"], whole["classes"]);
+  EXPECT_EQ(one["nodes"], whole["nodes"]);
+  ASSERT_EQ(Vicinal(line + " --out all.npz"), kExitOk) << err();
+  const nlohmann::json none = Json();
+  EXPECT_FALSE(none.contains("logits") || none.contains("classes") || none.contains("scores"));
+  EXPECT_EQ(none["nodes"].size(), 25u);
+  EXPECT_TRUE(none.contains("served_by") && none.contains("timing"));
+}
+
 TEST_F(RunTest, LinksAreNamedInPairs) {
   ASSERT_TRUE(WriteFile("e.txt", "0 1\n").ok());
   ASSERT_EQ(Vicinal("graph upload e.txt --name g"), kExitOk) << err();
@@ -284,6 +306,9 @@ TEST_F(RunTest, SmallGraphsAreCutIntoBatches) {
                                  {"x", MakeArray<float>({0, 1, 2, 3, 4, 5, 6}, {7, 1})},
                                  {"graph_y", MakeArray<int64_t>({1, 2, 3, 0, 0}, {5})}})
                   .ok());
+  ASSERT_EQ(Vicinal("classify-graphs b.npz --model m --batch 2 --out c.npy --json"), kExitOk) << err();
+  EXPECT_EQ(Json()["out"], "c.npy");
+  EXPECT_FALSE(Json().contains("classes"));
   ASSERT_EQ(Vicinal("classify-graphs b.npz --model m --batch 2 --out c.npy"), kExitOk) << err();
   EXPECT_EQ(ToInts(*ReadNpy("c.npy")).value(), (std::vector<int64_t>{1, 2, 3, 0, 1}));
   EXPECT_THAT(out(), HasSubstr("accuracy 0.8000 (4/5)"));
