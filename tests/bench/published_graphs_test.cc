@@ -13,6 +13,7 @@
 
 #include "bench/node_pairs.h"
 #include "bench/renumbered.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::bench {
 namespace {
@@ -77,7 +78,8 @@ TEST(NodePairsTest, EachEdgeOnceAndAscending) {
 }
 
 TEST(BinaryGraphTest, ReadsWhatWasWrittenAndRefusesTheRest) {
-  const std::string path = ::testing::TempDir() + "graph.bin";
+  const TemporaryDirectory folder;
+  const std::string path = folder / "graph.bin";
   const BinaryGraph graph = {3, {0, 1, 1, 3}, {2, 0, 1}};
   ASSERT_TRUE(WriteBinaryGraph(graph, path).ok());
   const StatusOr<BinaryGraph> read = ReadBinaryGraph(path);

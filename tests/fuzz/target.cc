@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/target.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +8,7 @@
 
 #include "client/cpp/formats/text.h"
 #include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::fuzz {
 
@@ -56,18 +55,11 @@ void CheckError(const Status& status) {
   for (const auto& [key, value] : detail->metadata) FUZZ_CHECK(client::IsUtf8(value), key);
 }
 
-namespace {
-struct TemporaryFile {
-  TemporaryFile() : path("/tmp/vicinal_fuzz_" + std::to_string(getpid())) {}
-  ~TemporaryFile() { unlink(path.c_str()); }
-  const std::string path;
-};
-}  // namespace
-
 const std::string& InFile(std::string_view bytes) {
-  static const TemporaryFile file;
-  std::ofstream(file.path, std::ios::binary | std::ios::trunc).write(bytes.data(), bytes.size());
-  return file.path;
+  static const TemporaryDirectory folder;
+  static const std::string path = folder / "input";
+  std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), bytes.size());
+  return path;
 }
 
 }  // namespace vicinal::fuzz

@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the log of a running server says of calls: who changed what, and nothing of those that only look.
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
 
 class AuditLogTest : public IntegrationTest {
  protected:
-  AuditLogTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~AuditLogTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   std::string SecretFile(const std::string& name, const std::string& text) const {
-    std::ofstream(folder_ + "/" + name) << text;
-    return folder_ + "/" + name;
+    std::ofstream(folder_ / name) << text;
+    return folder_ / name;
   }
   // "LEVEL METHOD ACTION SUBJECT CODE ROLE" of each line with the message.
   std::vector<std::string> Trail(const std::string& message = "admin request") const {
@@ -42,7 +37,7 @@ class AuditLogTest : public IntegrationTest {
     return trail;
   }
 
-  std::string folder_ = ::testing::TempDir() + "/audit_log_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(AuditLogTest, EachChangeLeavesALine) {

@@ -4,12 +4,10 @@
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -18,6 +16,7 @@
 #include "tests/integration/certificates.h"
 #include "tests/integration/fixture.h"
 #include "tests/support/eventually.h"
+#include "tests/support/temporary_directory.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 
 namespace vicinal::testing {
@@ -53,11 +52,6 @@ bool IsWelcome(const std::string& address) {
 
 class ConnectionsTest : public IntegrationTest {
  protected:
-  ConnectionsTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~ConnectionsTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   std::string Readiness() const {
     const auto health = client_->CheckHealth("readiness");
     return health.ok() ? *health : health.status().ToString();
@@ -68,7 +62,7 @@ class ConnectionsTest : public IntegrationTest {
     return page.ok() && page->find("\n" + line + "\n") != std::string::npos;
   }
 
-  std::string folder_ = ::testing::TempDir() + "/connections_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(ConnectionsTest, BeyondTheCapConnectionsAreSentAway) {
@@ -159,16 +153,16 @@ TEST_F(ConnectionsTest, AnAddressOnTheNetworkIsWarnedAbout) {
 class EdgeTest : public ConnectionsTest {
  protected:
   std::string Principals() const {
-    const std::string path = folder_ + "/principals";
+    const std::string path = folder_ / "principals";
     std::ofstream(path) << "ops admin token:secret\nweb infer URI:spiffe://test/web\n";
     return path;
   }
   // The certificate of `web` as a proxy hands it over.
   std::string Der() const {
-    const TestAuthority authority(folder_ + "/authority");
+    const TestAuthority authority(folder_ / "authority");
     const CertificateFilesOf files = authority.Sign("web", "URI:spiffe://test/web");
-    OutputOf(absl::StrCat("openssl x509 -in ", files.certificate, " -outform DER -out ", folder_, "/web.der"));
-    std::ifstream file(folder_ + "/web.der", std::ios::binary);
+    OutputOf(absl::StrCat("openssl x509 -in ", files.certificate, " -outform DER -out ", folder_ / "web.der"));
+    std::ifstream file(folder_ / "web.der", std::ios::binary);
     std::stringstream bytes;
     bytes << file.rdbuf();
     return absl::Base64Escape(bytes.str());
@@ -191,7 +185,7 @@ class EdgeTest : public ConnectionsTest {
 };
 
 TEST_F(EdgeTest, OnlyAtTheSocketIsTheProxyBelieved) {
-  const std::string path = folder_ + "/edge.sock", socket = "unix:" + path;
+  const std::string path = folder_ / "edge.sock", socket = "unix:" + path;
   ASSERT_NO_FATAL_FAILURE(
       StartServer({"--edge_listen=" + path, "--principals_file=" + Principals(), "--log_level=debug"}, "secret"));
   const std::string der = Der();
@@ -211,7 +205,7 @@ TEST_F(EdgeTest, OnlyAtTheSocketIsTheProxyBelieved) {
 }
 
 TEST_F(EdgeTest, OnlyListedUsersReachTheSocket) {
-  const std::string path = folder_ + "/edge.sock", socket = "unix:" + path;
+  const std::string path = folder_ / "edge.sock", socket = "unix:" + path;
   ASSERT_NO_FATAL_FAILURE(StartServer({"--edge_listen=" + path, absl::StrCat("--edge_uids=", getuid() + 1)}));
   EXPECT_EQ(CallWith(socket, {}).error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_FALSE(Scraped("vicinal_connections_refused_total{reason=\"peer\"} 0"));
@@ -220,7 +214,7 @@ TEST_F(EdgeTest, OnlyListedUsersReachTheSocket) {
 
 // No address at all; connections of the proxy are not counted per address.
 TEST_F(EdgeTest, TheSocketMayBeTheOnlyListener) {
-  const std::string path = folder_ + "/edge.sock";
+  const std::string path = folder_ / "edge.sock";
   ASSERT_NO_FATAL_FAILURE(StartServer({"--grpc_listen=", "--edge_listen=" + path, "--max_connections_per_address=1"}));
   EXPECT_EQ(server_->grpc_address(), "unix:" + path);
   EXPECT_TRUE(client_->ListGraphs().ok());

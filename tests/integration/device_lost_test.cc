@@ -3,10 +3,10 @@
 // the request that meets it is told, then the server takes no more and ends with a code of its own.
 #include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
@@ -16,7 +16,6 @@ constexpr int kDeviceLostExit = 4;
 class DeviceLostTest : public IntegrationTest {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(folder_.data()), nullptr);
     ASSERT_EQ(setenv("VICINAL_FAKE_LOST_FILE", LostFile().c_str(), 1), 0);
     // An hour of drain delay, which a server without a device must not wait for.
     ASSERT_NO_FATAL_FAILURE(
@@ -30,12 +29,10 @@ class DeviceLostTest : public IntegrationTest {
     unsetenv("VICINAL_FAKE_LOST_FILE");
     client_.reset();
     server_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
-  std::string LostFile() const { return folder_ + "/lost"; }
+  std::string LostFile() const { return folder_ / "lost"; }
 
-  std::string folder_ = ::testing::TempDir() + "/device_lost_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(DeviceLostTest, EndsTheProcessWithACodeOfItsOwn) {

@@ -3,19 +3,18 @@
 // writes what waits once there is space.
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
@@ -23,19 +22,17 @@ namespace {
 class DiskFullTest : public IntegrationTest {
  protected:
   void SetUp() override {
-    ASSERT_NE(mkdtemp(disk_.data()), nullptr);
     const std::string size = absl::StrCat("size=", megabytes_, "m");
-    mounted_ = mount("tmpfs", disk_.c_str(), "tmpfs", 0, size.c_str()) == 0;
+    mounted_ = mount("tmpfs", disk_.path().c_str(), "tmpfs", 0, size.c_str()) == 0;
     if (!mounted_) GTEST_SKIP() << "cannot mount a small file system here: " << std::strerror(errno);
   }
   void TearDown() override {
     IntegrationTest::TearDown();
     if (mounted_) {
-      EXPECT_EQ(umount2(disk_.c_str(), MNT_DETACH), 0);
+      EXPECT_EQ(umount2(disk_.path().c_str(), MNT_DETACH), 0);
     }
-    rmdir(disk_.c_str());
   }
-  void Start() { StartServer({"--state_dir=" + disk_ + "/state"}); }
+  void Start() { StartServer({"--state_dir=" + disk_ / "state"}); }
   // Takes all the space that is left.
   void Fill() const {
     const int file = open(Ballast().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -47,7 +44,7 @@ class DiskFullTest : public IntegrationTest {
     close(file);
   }
   void Free() const { ASSERT_EQ(unlink(Ballast().c_str()), 0); }
-  std::string Ballast() const { return disk_ + "/ballast"; }
+  std::string Ballast() const { return disk_ / "ballast"; }
   v1::Durability DurabilityOf(const std::string& graph) {
     const auto found = client_->GetGraph(graph);
     EXPECT_TRUE(found.ok()) << found.status();
@@ -75,7 +72,7 @@ class DiskFullTest : public IntegrationTest {
     return options;
   }
 
-  std::string disk_ = ::testing::TempDir() + "/disk_full_XXXXXX";
+  const TemporaryDirectory disk_;
   int megabytes_ = 1;
   bool mounted_ = false;
 };

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/engine/state/temporary_directory.h"
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
@@ -177,7 +177,7 @@ TEST_F(EdgeFeatureSetsTest, WhatDoesNotFitIsRefusedBeforeItIsSent) {
 }
 
 TEST_F(EdgeFeatureSetsTest, SurviveARestart) {
-  state::TemporaryDirectory directory;
+  TemporaryDirectory directory;
   const std::string flag = "--state_dir=" + (directory / "state");
   StartServer({flag});
   Upload();

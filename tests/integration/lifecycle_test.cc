@@ -3,14 +3,13 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 #include "vicinal/v1/inference.grpc.pb.h"
 #include "vicinal/v1/server.grpc.pb.h"
@@ -22,18 +21,13 @@ const std::string kServer = std::string(VICINAL_BIN_DIR) + "/vicinal-server";
 
 class LifecycleTest : public IntegrationTest {
  protected:
-  LifecycleTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~LifecycleTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   std::string TokenFile(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ + "/" + name;
+    const std::string path = folder_ / name;
     std::ofstream(path) << text;
     return path;
   }
 
-  std::string folder_ = ::testing::TempDir() + "/lifecycle_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 // Every line is JSON, and the last says why there is no server.

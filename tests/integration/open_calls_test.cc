@@ -4,10 +4,8 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-#include <stdlib.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -16,6 +14,7 @@
 
 #include "inference/grpc_inference.pb.h"
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 #include "vicinal/v1/inference.pb.h"
 #include "vicinal/v1/model.pb.h"
@@ -97,16 +96,11 @@ class AnnouncedUpload {
 
 class OpenCallsTest : public IntegrationTest {
  protected:
-  OpenCallsTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~OpenCallsTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   // With the tokens "infer" and "admin".
   void StartWithTokens(std::vector<std::string> flags = {}) {
     for (const std::string role : {"infer", "admin"}) {
-      std::ofstream(folder_ + "/" + role) << role << '\n';
-      flags.push_back("--" + role + "_token_file=" + folder_ + "/" + role);
+      std::ofstream(folder_ / role) << role << '\n';
+      flags.push_back("--" + role + "_token_file=" + folder_ / role);
     }
     StartServer(flags, "admin");
   }
@@ -121,7 +115,7 @@ class OpenCallsTest : public IntegrationTest {
     return grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials());
   }
 
-  std::string folder_ = ::testing::TempDir() + "/open_calls_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(OpenCallsTest, WhoMayNotCallIsToldBeforeAnyMessage) {

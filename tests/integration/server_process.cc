@@ -33,11 +33,6 @@ std::string ReadAll(const std::string& path) {
   return text.str();
 }
 
-std::string NewFolder() {
-  std::string path = (std::filesystem::temp_directory_path() / "vicinal-test-XXXXXX").string();
-  return mkdtemp(path.data()) == nullptr ? std::string() : path;
-}
-
 // Starts a child whose standard error and output go to `log`; it dies with its parent. What it needs is made before the
 // fork: this process has threads (gRPC's), and one of them may hold the allocator's lock just then.
 pid_t Spawn(const std::string& binary, const std::vector<std::string>& flags, const std::string& log) {
@@ -73,16 +68,14 @@ int Connect(const std::string& host_port) {
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const std::string& binary,
                                                                     const std::vector<std::string>& flags) {
   std::unique_ptr<ServerProcess> process(new ServerProcess);
-  process->folder_ = NewFolder();
   const int inotify = inotify_init1(IN_CLOEXEC);
-  if (process->folder_.empty() || inotify < 0 ||
-      inotify_add_watch(inotify, process->folder_.c_str(), IN_MOVED_TO) < 0) {
+  if (inotify < 0 || inotify_add_watch(inotify, process->folder_.path().c_str(), IN_MOVED_TO) < 0) {
     return absl::InternalError("no folder to watch for the ready file");
   }
   std::vector<std::string> all = {"--grpc_listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0",
-                                  absl::StrCat("--ready_file=", process->folder_, "/", kReadyName)};
+                                  absl::StrCat("--ready_file=", process->folder_ / kReadyName)};
   all.insert(all.end(), flags.begin(), flags.end());
-  process->pid_ = Spawn(binary, all, process->folder_ + "/log");
+  process->pid_ = Spawn(binary, all, process->folder_ / "log");
   if (process->pid_ < 0) return absl::InternalError("cannot fork");
   const absl::Status ready = process->AwaitReadyFile(inotify);
   close(inotify);
@@ -91,7 +84,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(const std::s
 }
 
 absl::Status ServerProcess::AwaitReadyFile(int inotify) {
-  const std::string path = absl::StrCat(folder_, "/", kReadyName);
+  const std::string path = folder_ / kReadyName;
   while (!std::filesystem::exists(path)) {
     int status = 0;
     if (waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -115,8 +108,6 @@ ServerProcess::~ServerProcess() {
     kill(pid_, SIGKILL);
     Wait();
   }
-  std::error_code ignored;
-  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
 }
 
 void ServerProcess::Signal(int signal) const { kill(pid_, signal); }
@@ -134,7 +125,7 @@ int ServerProcess::Wait() {
   return CodeOf(status);
 }
 
-std::string ServerProcess::Log() const { return ReadAll(folder_ + "/log"); }
+std::string ServerProcess::Log() const { return ReadAll(folder_ / "log"); }
 
 absl::StatusOr<std::string> ServerProcess::Scrape() const {
   const int fd = Connect(metrics_address_);
@@ -178,15 +169,12 @@ void SendRaw(const std::string& address, const std::string& bytes) {
 }
 
 Outcome RunToEnd(const std::string& binary, const std::vector<std::string>& flags) {
-  const std::string folder = NewFolder();
-  const pid_t pid = Spawn(binary, flags, folder + "/log");
+  const TemporaryDirectory folder;
+  const pid_t pid = Spawn(binary, flags, folder / "log");
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  Outcome outcome{CodeOf(status), ReadAll(folder + "/log")};
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  return outcome;
+  return {CodeOf(status), ReadAll(folder / "log")};
 }
 
 }  // namespace vicinal::testing

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 
@@ -43,7 +44,7 @@ class ServerProcess {
   ServerProcess() = default;
   absl::Status AwaitReadyFile(int inotify);
 
-  std::string folder_;
+  const TemporaryDirectory folder_;
   std::string grpc_address_, metrics_address_, health_address_;
   pid_t pid_ = -1;
   bool ended_ = false;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A server with a state directory, as a process: stopped, killed and started again, it answers with the same bits.
 #include <signal.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,19 +13,15 @@
 #include <vector>
 
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
 
 class StateTest : public IntegrationTest {
  protected:
-  StateTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~StateTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
   // The ready file is written when the server listens; Classify waits for the graph with its retries.
-  void Start() { StartServer({"--state_dir=" + folder_ + "/state"}); }
+  void Start() { StartServer({"--state_dir=" + folder_ / "state"}); }
   v1::ClassifyResponse Ask() {
     v1::ClassifyRequest request = TinyRequest();
     request.set_return_logits(true);
@@ -81,7 +76,7 @@ class StateTest : public IntegrationTest {
     EXPECT_EQ(a.served_by().SerializeAsString(), b.served_by().SerializeAsString());
   }
 
-  std::string folder_ = ::testing::TempDir() + "/state_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(StateTest, AStoppedServerAnswersTheSameAfterItsNextStart) {
@@ -127,10 +122,10 @@ TEST_F(StateTest, ACopyMadeUnderLoadIsAConsistentBackup) {
   std::vector<std::string> copies;
   std::thread copier([&] {
     for (int i = 0; !done && i < kMaxCopies; ++i) {
-      const std::string copy = folder_ + "/copy" + std::to_string(i);
+      const std::string copy = folder_ / "copy" + std::to_string(i);
       const auto begin = std::chrono::steady_clock::now();
       // 1 if a file that it had listed was renamed meanwhile, as manifest.json.tmp is.
-      EXPECT_LE(RunToEnd("/bin/cp", {"-a", folder_ + "/state", copy}).code, 1);
+      EXPECT_LE(RunToEnd("/bin/cp", {"-a", folder_ / "state", copy}).code, 1);
       if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) copies.push_back(copy);
     }
   });
@@ -181,7 +176,7 @@ TEST_F(StateTest, ASecondServerOnTheDirectoryEndsAndNamesTheFirst) {
   Start();
   const Outcome second =
       RunToEnd(std::string(VICINAL_BIN_DIR) + "/vicinal-server",
-               {"--state_dir=" + folder_ + "/state", "--grpc_listen=127.0.0.1:0", "--metrics_listen=", "--device=cpu"});
+               {"--state_dir=" + folder_ / "state", "--grpc_listen=127.0.0.1:0", "--metrics_listen=", "--device=cpu"});
   EXPECT_NE(second.code, 0);
   EXPECT_NE(second.output.find("STATE_LOCKED"), std::string::npos) << second.output;
   EXPECT_NE(second.output.find(std::to_string(server_->pid())), std::string::npos) << second.output;
@@ -191,7 +186,7 @@ TEST_F(StateTest, ASecondServerOnTheDirectoryEndsAndNamesTheFirst) {
 TEST_F(StateTest, AReplicaNamesThePortOfItsWriter) {
   Start();
   const auto replica = ServerProcess::Start(std::string(VICINAL_BIN_DIR) + "/vicinal-server",
-                                            {"--state_dir=" + folder_ + "/state", "--state_read_only", "--device=cpu"});
+                                            {"--state_dir=" + folder_ / "state", "--state_read_only", "--device=cpu"});
   ASSERT_TRUE(replica.ok()) << replica.status();
   client::ClientOptions options;
   options.target = (*replica)->grpc_address();
@@ -209,7 +204,7 @@ TEST_F(StateTest, AReplicaComputesAnswersBeforeANewVersionServes) {
   UploadTinyModel();
   const auto replica = ServerProcess::Start(
       std::string(VICINAL_BIN_DIR) + "/vicinal-server",
-      {"--state_dir=" + folder_ + "/state", "--state_read_only", "--device=cpu", "--keep_answers=always"});
+      {"--state_dir=" + folder_ / "state", "--state_read_only", "--device=cpu", "--keep_answers=always"});
   ASSERT_TRUE(replica.ok()) << replica.status();
   client::ClientOptions options;
   options.target = (*replica)->grpc_address();
@@ -246,7 +241,7 @@ TEST_F(StateTest, AReplicaComputesAnswersBeforeANewVersionServes) {
 // Whoever supervises it starts it again, in the new incarnation.
 TEST_F(StateTest, AReplicaEndsOnceItsDirectoryIsRestored) {
   Start();
-  const std::string binaries = VICINAL_BIN_DIR, state = folder_ + "/state";
+  const std::string binaries = VICINAL_BIN_DIR, state = folder_ / "state";
   const std::vector<std::string> flags = {"--state_dir=" + state, "--state_read_only", "--device=cpu"};
   const auto replica = ServerProcess::Start(binaries + "/vicinal-server", flags);
   ASSERT_TRUE(replica.ok()) << replica.status();

@@ -3,7 +3,6 @@
 // tokens while clients call; the health service in plain text.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "tests/integration/certificates.h"
 #include "tests/integration/fixture.h"
 #include "tests/support/eventually.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
@@ -49,9 +49,9 @@ grpc::StatusCode CallUnary(const std::shared_ptr<grpc::Channel>& channel, const 
 class TlsTest : public IntegrationTest {
  protected:
   static void SetUpTestSuite() {
-    ASSERT_NE(mkdtemp(made_.data()), nullptr);
-    authority_ = new TestAuthority(made_ + "/authority");
-    stranger_ = new TestAuthority(made_ + "/stranger");
+    made_ = new TemporaryDirectory;
+    authority_ = new TestAuthority(*made_ / "authority");
+    stranger_ = new TestAuthority(*made_ / "stranger");
     server_pem_ = authority_->Sign("server", "DNS:localhost,IP:127.0.0.1");
     ops_ = authority_->Sign("ops", "URI:spiffe://test/ops");
     web_ = authority_->Sign("web", "DNS:Web.Example.com");
@@ -62,12 +62,11 @@ class TlsTest : public IntegrationTest {
   static void TearDownTestSuite() {
     delete authority_;
     delete stranger_;
-    std::error_code ignored;
-    std::filesystem::remove_all(made_, ignored);
+    delete made_;
   }
 
   TlsTest() {
-    folder_ = made_ + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = *made_ / ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
   }
   std::string Write(const std::string& name, const std::string& text) const {
@@ -118,7 +117,7 @@ class TlsTest : public IntegrationTest {
     ASSERT_NE(server_->Log().find(text), std::string::npos) << server_->Log();
   }
 
-  static inline std::string made_ = ::testing::TempDir() + "/tls_test_XXXXXX";
+  static inline TemporaryDirectory* made_ = nullptr;
   static inline TestAuthority* authority_ = nullptr;
   static inline TestAuthority* stranger_ = nullptr;
   static inline CertificateFilesOf server_pem_, ops_, web_, nobody_, expired_, forged_;

@@ -2,7 +2,6 @@
 // What an upload's finish waits for, over a real socket.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "tests/integration/fixture.h"
+#include "tests/support/temporary_directory.h"
 #include "vicinal/v1/graph.grpc.pb.h"
 
 namespace vicinal::testing {
@@ -22,12 +22,7 @@ using client::UploadOptions;
 
 class WaitForTest : public IntegrationTest {
  protected:
-  WaitForTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~WaitForTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  std::string state() const { return folder_ + "/state"; }
+  std::string state() const { return folder_ / "state"; }
   void StartWithState() { StartServer({"--state_dir=" + state()}); }
 
   static v1::UploadGraphSpec Path(const std::string& id = "") {
@@ -80,7 +75,7 @@ class WaitForTest : public IntegrationTest {
     return writer->Finish();
   }
 
-  std::string folder_ = ::testing::TempDir() + "/wait_for_test_XXXXXX";
+  const TemporaryDirectory folder_;
   OwnedTensor edges_ = Ints("edge_index", {2, 2}, {0, 1, 1, 2});
   OwnedTensor x_ = Floats("x", {3, 3}, {1, 0, 0, 0, 1, 0, 0, 0, 1});
 };
@@ -206,7 +201,7 @@ TEST_F(WaitForTest, AFailedVersionIsItsOwnError) {
 TEST_F(WaitForTest, AVersionThatCannotBeWrittenServesAndFailsTheWait) {
   StartWithState();
   std::filesystem::remove_all(state() + "/graphs");
-  std::filesystem::create_directory_symlink(folder_, state() + "/graphs");
+  std::filesystem::create_directory_symlink(folder_.path(), state() + "/graphs");
   const auto graph = UploadPath(v1::WAIT_FOR_DURABLE);
   ExpectError(graph.status(), absl::StatusCode::kFailedPrecondition, "STATE_UNSAFE_PATH");
   const auto there = client_->GetGraph("path");

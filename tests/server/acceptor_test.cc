@@ -8,13 +8,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -23,6 +21,7 @@
 #include "engine/base/mutex.h"
 #include "server/listen.h"
 #include "tests/support/eventually.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::server {
 namespace {
@@ -286,11 +285,10 @@ TEST_F(AcceptorTest, WithoutDescriptorsItRefusesAndServesWhenTheyReturn) {
 }
 
 TEST_F(AcceptorTest, AtAUnixSocketOnlyListedUsers) {
-  std::string folder = ::testing::TempDir() + "/acceptor_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryDirectory folder;
   std::vector<Acceptor::Listener> listeners;
   for (const uid_t user : {getuid(), getuid() + 1}) {
-    const StatusOr<int> socket = ListenOnUnix(absl::StrCat(folder, "/", user), 0600, "edge_listen");
+    const StatusOr<int> socket = ListenOnUnix(folder / absl::StrCat(user), 0600, "edge_listen");
     ASSERT_TRUE(socket.ok()) << socket.status();
     listeners.push_back({*socket, [this](int fd) { taken_.Take(fd); }, true, {user}});
   }
@@ -298,7 +296,7 @@ TEST_F(AcceptorTest, AtAUnixSocketOnlyListedUsers) {
   const auto connect_to = [&](int fd, uid_t user) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    absl::StrCat(folder, "/", user).copy(address.sun_path, sizeof(address.sun_path) - 1);
+    (folder / absl::StrCat(user)).copy(address.sun_path, sizeof(address.sun_path) - 1);
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0) << std::strerror(errno);
   };
   const int one = socket(AF_UNIX, SOCK_STREAM, 0), two = socket(AF_UNIX, SOCK_STREAM, 0),
@@ -311,7 +309,6 @@ TEST_F(AcceptorTest, AtAUnixSocketOnlyListedUsers) {
   EXPECT_TRUE(foreign.IsSentAway());
   EXPECT_EQ(acceptor_->Counts().refused_peer, 1);
   acceptor_->Stop();
-  std::filesystem::remove_all(folder);
 }
 
 // The thread sanitizer looks on.

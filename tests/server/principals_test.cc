@@ -65,7 +65,7 @@ TEST(PrincipalsTest, NamesTheLineButNoSecret) {
 TEST(PrincipalsTest, AFileThatIsNoneIsRefused) {
   EXPECT_EQ(ReadPrincipals("/does/not/exist").status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(ReadPrincipals("/dev/zero").status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(ReadPrincipals(::testing::TempDir()).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReadPrincipals("/").status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

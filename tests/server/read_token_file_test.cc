@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/wire/names.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::server {
 namespace {
@@ -24,14 +25,7 @@ constexpr std::chrono::minutes kMuchPatience{1};
 
 class ReadTokenFileTest : public ::testing::Test {
  protected:
-  ReadTokenFileTest() {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/token";
-  }
-  ~ReadTokenFileTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  ReadTokenFileTest() { path_ = folder_ / "token"; }
 
   // The token, or "refused: ...".
   static std::string Said(const std::string& path, std::chrono::milliseconds patience = kNoPatience) {
@@ -44,11 +38,11 @@ class ReadTokenFileTest : public ::testing::Test {
   }
   void ExpectRefused(const std::string& said, const std::string& why) const {
     EXPECT_EQ(said.rfind("refused: ", 0), 0u) << said;
-    EXPECT_NE(said.find("--admin_token_file=" + folder_), std::string::npos) << said;
+    EXPECT_NE(said.find("--admin_token_file=" + folder_.path()), std::string::npos) << said;
     EXPECT_NE(said.find(why), std::string::npos) << said;
   }
 
-  std::string folder_ = ::testing::TempDir() + "/read_token_file_test_XXXXXX";
+  const TemporaryDirectory folder_;
   std::string path_;
 };
 
@@ -61,7 +55,7 @@ TEST_F(ReadTokenFileTest, TheFirstLineIsTheToken) {
   ExpectRefused(SaidBy("two words\n"), "cannot be sent");
   ExpectRefused(SaidBy("caf\xC3\xA9\n"), "cannot be sent");
   ExpectRefused(Said(path_ + ".none"), "No such file");
-  ExpectRefused(Said(folder_), "Is a directory");
+  ExpectRefused(Said(folder_.path()), "Is a directory");
 }
 
 TEST_F(ReadTokenFileTest, ATokenFitsIntoTheMetadataOfACall) {

@@ -9,20 +9,14 @@
 #include <string>
 
 #include "engine/base/error.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::server {
 namespace {
 
 class ReadyFileTest : public ::testing::Test {
  protected:
-  ReadyFileTest() {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/ready.json";
-  }
-  ~ReadyFileTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  ReadyFileTest() { path_ = folder_ / "ready.json"; }
   std::string Text() const {
     std::ifstream file(path_);
     return std::string(std::istreambuf_iterator<char>(file), {});
@@ -35,10 +29,10 @@ class ReadyFileTest : public ::testing::Test {
       EXPECT_NE(status.message().find("is not a regular file"), absl::string_view::npos) << status;
     }
     EXPECT_EQ(std::filesystem::symlink_status(path_).type(), type);
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1) << "nothing is left beside it";
   }
 
-  std::string folder_ = ::testing::TempDir() + "/ready_file_test_XXXXXX";
+  const TemporaryDirectory folder_;
   std::string path_;
 };
 
@@ -49,7 +43,7 @@ TEST_F(ReadyFileTest, IsWrittenAnewAndTakenAway) {
   ASSERT_TRUE(WriteReadyFile(path_, "a:3", "").ok());
   EXPECT_EQ(Text(), "{\"grpc\":\"a:3\",\"metrics\":\"\"}\n");
   EXPECT_TRUE(RemoveReadyFile(path_).ok());
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(ReadyFileTest, APipeStaysOne) {
@@ -68,7 +62,7 @@ TEST_F(ReadyFileTest, ALinkStaysOne) {
 }
 
 TEST_F(ReadyFileTest, AFolderThatIsNotThereIsToldWhenItIsWritten) {
-  path_ = folder_ + "/none/ready.json";
+  path_ = folder_ / "none/ready.json";
   EXPECT_TRUE(RemoveReadyFile(path_).ok());
   const Status status = WriteReadyFile(path_, "a:1", "b:2");
   EXPECT_NE(status.message().find("No such file or directory"), absl::string_view::npos) << status;

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_directory.h"
+
 namespace vicinal::server {
 namespace {
 
@@ -22,19 +24,14 @@ struct LogPipe {
 class TokenFilesTest : public ::testing::Test {
  protected:
   TokenFilesTest() {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     config_.credentials.admin_token = "adm";
     config_.credentials.infer_token = "inf";
-    config_.admin_token_file = folder_ + "/admin";
-    config_.infer_token_file = folder_ + "/infer";
+    config_.admin_token_file = folder_ / "admin";
+    config_.infer_token_file = folder_ / "infer";
     Write("admin", "adm\n");
     Write("infer", "inf\n");
   }
-  ~TokenFilesTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  void Write(const std::string& name, const std::string& text) const { std::ofstream(folder_ + "/" + name) << text; }
+  void Write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
   bool Takes(const std::string& token, Role role = Role::kAdmin) const {
     const std::string authorization = "Bearer " + token;
     Caller caller;
@@ -50,7 +47,7 @@ class TokenFilesTest : public ::testing::Test {
     return text.substr(0, text.rfind('\n', text.size() - 2) + 1);
   }
 
-  std::string folder_ = ::testing::TempDir() + "/token_files_test_XXXXXX";
+  const TemporaryDirectory folder_;
   LogPipe log_pipe_;
   FakeClock clock_;
   JsonLog log_{log_pipe_.fds[1], LogLevel::kInfo, &clock_};
@@ -77,17 +74,17 @@ TEST_F(TokenFilesTest, WhatTheFilesSayIsTaken) {
 // As Kubernetes does it: the file is a link through a link to a folder, and that one is exchanged.
 TEST_F(TokenFilesTest, AMountedSecretIsExchanged) {
   for (const char* version : {"1", "2"}) {
-    std::filesystem::create_directory(folder_ + "/" + version);
+    std::filesystem::create_directory(folder_ / version);
     Write(std::string(version) + "/token", std::string("secret") + version);
   }
-  std::filesystem::create_symlink("1", folder_ + "/data");
-  std::filesystem::create_symlink("data/token", folder_ + "/token");
-  config_.admin_token_file = folder_ + "/token";
+  std::filesystem::create_symlink("1", folder_ / "data");
+  std::filesystem::create_symlink("data/token", folder_ / "token");
+  config_.admin_token_file = folder_ / "token";
   TokenFiles files(config_, &auth_, &log_);
   files.Reread();
   EXPECT_TRUE(Takes("secret1"));
-  std::filesystem::create_symlink("2", folder_ + "/data.new");
-  std::filesystem::rename(folder_ + "/data.new", folder_ + "/data");
+  std::filesystem::create_symlink("2", folder_ / "data.new");
+  std::filesystem::rename(folder_ / "data.new", folder_ / "data");
   files.Reread();
   EXPECT_TRUE(Takes("secret2"));
   EXPECT_FALSE(Takes("secret1"));
@@ -103,20 +100,20 @@ TEST_F(TokenFilesTest, AFileThatSaysNothingChangesNothing) {
   std::string log = Logged();
   EXPECT_NE(log.find("\"level\":\"error\""), std::string::npos) << log;
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;  // said once
-  std::filesystem::remove(folder_ + "/admin");
+  std::filesystem::remove(folder_ / "admin");
   files.Reread();
   EXPECT_TRUE(Takes("adm"));
   log = Logged();
   EXPECT_NE(log.find("No such file"), std::string::npos) << log;
   Write("admin", "x");
-  std::filesystem::resize_file(folder_ + "/admin", uintmax_t{6} << 30);  // damaged, and no line ends
+  std::filesystem::resize_file(folder_ / "admin", uintmax_t{6} << 30);  // damaged, and no line ends
   files.Reread();
   EXPECT_TRUE(Takes("adm"));
   log = Logged();
   EXPECT_NE(log.find("its first line has more than 8192 bytes"), std::string::npos) << log;
   Write("admin", "adm\n");
   files.Reread();
-  std::filesystem::remove(folder_ + "/admin");
+  std::filesystem::remove(folder_ / "admin");
   files.Reread();
   log = Logged();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;  // once more: it was mended meanwhile
@@ -149,7 +146,7 @@ TEST_F(TokenFilesTest, OneTokenIsNotTakenForBothRoles) {
 }
 
 TEST_F(TokenFilesTest, APipeIsReadOnceOnly) {
-  config_.admin_token_file = folder_ + "/pipe";
+  config_.admin_token_file = folder_ / "pipe";
   ASSERT_EQ(mkfifo(config_.admin_token_file.c_str(), 0600), 0);
   TokenFiles files(config_, &auth_, &log_);
   files.Reread();  // waits for nobody to write
@@ -160,7 +157,7 @@ TEST_F(TokenFilesTest, APipeIsReadOnceOnly) {
 TEST_F(TokenFilesTest, PrincipalsAreReadAgain) {
   const std::string two = "ops admin token:one\nops admin token:two\nweb infer token:three\n";
   Write("principals", two);
-  config_.principals_file = folder_ + "/principals";
+  config_.principals_file = folder_ / "principals";
   config_.credentials.principals = *ParsePrincipals(two);
   auth_.Replace(config_.credentials);
   TokenFiles files(config_, &auth_, &log_);

@@ -18,6 +18,7 @@
 #include "engine/cuda/compile/generate_source.h"
 #include "engine/cuda/compile/standard_headers.h"
 #include "tests/engine/kernels/edge_values.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::cuda {
 namespace {
@@ -63,16 +64,9 @@ CompileRequest RequestFor(const std::string& architecture, bool over_edges = tru
 
 class CompileTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = ::testing::TempDir() + "/compile_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   // A program in place of the compiler.
   ChildLimits Fake(const std::string& script) {
-    const std::string path = folder_ + "/fake";
+    const std::string path = folder_ / "fake";
     std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
     chmod(path.c_str(), 0700);
     ChildLimits limits;
@@ -86,7 +80,7 @@ class CompileTest : public ::testing::Test {
     return std::string(result.status().message());
   }
 
-  std::string folder_;
+  const TemporaryDirectory folder_;
 };
 
 class NvrtcTest : public CompileTest {
@@ -163,8 +157,8 @@ TEST_F(CompileTest, NonsenseIsNoKernel) {
 TEST_F(CompileTest, AnswersComeWhole) {
   CompileReply reply;
   reply.cubin = std::string(300'000, 'x') + std::string(1, '\0') + "end";
-  std::ofstream(folder_ + "/reply", std::ios::binary) << reply.Encode();
-  const auto cubin = CompileInChild(RequestFor("sm_90"), Fake("cat > /dev/null; cat '" + folder_ + "/reply'"));
+  std::ofstream(folder_ / "reply", std::ios::binary) << reply.Encode();
+  const auto cubin = CompileInChild(RequestFor("sm_90"), Fake("cat > /dev/null; cat '" + folder_ / "reply'"));
   ASSERT_TRUE(cubin.ok()) << cubin.status().message();
   EXPECT_EQ(*cubin, reply.cubin);
 }
@@ -184,7 +178,7 @@ TEST_F(CompileTest, KeysTellProgramsAndArchitecturesApart) {
 }
 
 TEST_F(CompileTest, KernelsAreKept) {
-  const CubinCache cache(folder_ + "/compiled");
+  const CubinCache cache(folder_ / "compiled");
   EXPECT_FALSE(cache.Load("0123").has_value());
   EXPECT_TRUE(cache.Store("0123", std::string("a\0b", 3)));
   EXPECT_EQ(cache.Load("0123"), std::string("a\0b", 3));
@@ -195,27 +189,27 @@ TEST_F(CompileTest, KernelsAreKept) {
 
 TEST_F(CompileTest, KernelsThatWereUsedLongestAgoAreRemoved) {
   const std::string code(10'000, 'c');
-  const CubinCache cache(folder_, 35'000);  // three of them
+  const CubinCache cache(folder_.path(), 35'000);  // three of them
   const auto age = [&](const std::string& key, int hours) {
     const auto then = std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours);
-    std::filesystem::last_write_time(folder_ + "/" + key, then);
+    std::filesystem::last_write_time(folder_ / key, then);
   };
   for (const char* key : {"a", "b", "c"}) ASSERT_TRUE(cache.Store(key, code));
   age("a.cubin", 3), age("b.cubin", 2), age("c.cubin", 1);
-  std::ofstream(folder_ + "/d.cubin.123") << code;  // of a process that was killed
+  std::ofstream(folder_ / "d.cubin.123") << code;  // of a process that was killed
   age("d.cubin.123", 4);
-  std::ofstream(folder_ + "/notes.txt") << code;  // not a kernel
-  EXPECT_EQ(cache.Load("a"), code);               // its last use is now
+  std::ofstream(folder_ / "notes.txt") << code;  // not a kernel
+  EXPECT_EQ(cache.Load("a"), code);              // its last use is now
   ASSERT_TRUE(cache.Store("e", code));
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/d.cubin.123"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "d.cubin.123"));
   EXPECT_FALSE(cache.Load("b").has_value());
   for (const char* key : {"a", "c", "e"}) EXPECT_TRUE(cache.Load(key).has_value()) << key;
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/notes.txt"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "notes.txt"));
 }
 
 TEST_F(CompileTest, DamagedKernelsAreRemoved) {
-  const CubinCache cache(folder_);
-  const std::string path = folder_ + "/0123.cubin";
+  const CubinCache cache(folder_.path());
+  const std::string path = folder_ / "0123.cubin";
   for (const int64_t at : {0, 20, 60}) {
     ASSERT_TRUE(cache.Store("0123", "the code of a kernel"));
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
@@ -229,7 +223,7 @@ TEST_F(CompileTest, DamagedKernelsAreRemoved) {
   EXPECT_FALSE(cache.Load("0123").has_value());
   // Another kernel's file.
   ASSERT_TRUE(cache.Store("0123", "the code of a kernel"));
-  std::filesystem::rename(path, folder_ + "/4567.cubin");
+  std::filesystem::rename(path, folder_ / "4567.cubin");
   EXPECT_FALSE(cache.Load("4567").has_value());
 }
 

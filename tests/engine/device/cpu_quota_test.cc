@@ -8,45 +8,41 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temporary_directory.h"
+
 namespace vicinal {
 namespace {
 
 class CpuQuotaTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = ::testing::TempDir() + "cpu_quota_XXXXXX";
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
-    std::filesystem::create_directory(root_ + "/cpu");
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  CpuQuotaTest() { std::filesystem::create_directory(root_ / "cpu"); }
 
-  void Write(const std::string& file, const std::string& text) const { std::ofstream(root_ + "/" + file) << text; }
+  void Write(const std::string& file, const std::string& text) const { std::ofstream(root_ / file) << text; }
 
-  std::string root_;
+  const TemporaryDirectory root_;
 };
 
 TEST_F(CpuQuotaTest, VersionTwo) {
   Write("cpu.max", "250000 100000\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 2.5);
+  EXPECT_DOUBLE_EQ(CpuQuota(root_.path()), 2.5);
   Write("cpu.max", "max 100000\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(CpuQuota(root_.path()), 0);
 }
 
 TEST_F(CpuQuotaTest, VersionOne) {
   Write("cpu/cpu.cfs_quota_us", "50000\n");
   Write("cpu/cpu.cfs_period_us", "100000\n");
-  EXPECT_DOUBLE_EQ(CpuQuota(root_), 0.5);
+  EXPECT_DOUBLE_EQ(CpuQuota(root_.path()), 0.5);
   Write("cpu/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(CpuQuota(root_.path()), 0);
 }
 
 TEST_F(CpuQuotaTest, NothingReadableIsNoLimit) {
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(CpuQuota(root_.path()), 0);
   Write("cpu.max", "garbage\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(CpuQuota(root_.path()), 0);
   Write("cpu.max", "100000 0\n");
-  EXPECT_EQ(CpuQuota(root_), 0);
+  EXPECT_EQ(CpuQuota(root_.path()), 0);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
 #include "tests/engine/durable/tier_testing.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal {
 namespace {

@@ -16,7 +16,7 @@
 #include "engine/state/kernel_marks.h"
 #include "engine/state/posix_file_system.h"
 #include "tests/engine/api/small_world.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal {
 namespace {
@@ -86,7 +86,7 @@ class FirstRunsRestartTest : public ::testing::Test {
     return "";
   }
 
-  state::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(FirstRunsRestartTest, ServingMarksEachConfigurationOnce) {

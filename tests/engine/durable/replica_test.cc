@@ -19,7 +19,7 @@
 #include "engine/base/error.h"
 #include "tests/engine/api/answer_testing.h"
 #include "tests/engine/api/small_world.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal {
 namespace {
@@ -86,7 +86,7 @@ class ReplicaTest : public ::testing::Test {
   }
 
   CountingStats stats_;  // of replicas
-  state::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   std::unique_ptr<Engine> writer_;
 };
 

@@ -15,7 +15,7 @@
 #include "engine/base/error.h"
 #include "tests/engine/api/small_world.h"
 #include "tests/engine/durable/lines.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal {
 
@@ -78,7 +78,7 @@ class RestartTest : public ::testing::Test {
     return directory_ / ("state/graphs/" + graph + "/" + std::to_string(version) + "/graph.vsec");
   }
 
-  state::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   testing::Lines lines_;
   std::unique_ptr<Engine> engine_;
 };

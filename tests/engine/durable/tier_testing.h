@@ -18,7 +18,7 @@
 #include "engine/base/stats.h"
 #include "tests/engine/api/small_world.h"
 #include "tests/engine/durable/lines.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 
@@ -95,7 +95,7 @@ class TierFixture : public ::testing::Test {
     return result.ok() ? result->values : std::vector<float>();
   }
 
-  state::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   CountingStats stats_;
   Lines lines_;
   size_t logged_before_ = 0;  // by earlier engines

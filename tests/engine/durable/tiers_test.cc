@@ -22,7 +22,7 @@
 #include "engine/base/error.h"
 #include "tests/engine/api/small_world.h"
 #include "tests/engine/durable/tier_testing.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal {
 namespace {

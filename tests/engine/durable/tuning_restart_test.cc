@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/engine/state/temporary_directory.h"
 #include "tests/engine/tuning/message_models.h"
 #include "tests/engine/tuning/tuning_testing.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::testing {
 namespace {
@@ -75,7 +75,7 @@ class TuningRestartTest : public TuningTest {
     return *std::move(answer);
   }
 
-  state::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
   std::atomic<int64_t> measured_{0};  // runs of works of the model
 };
 

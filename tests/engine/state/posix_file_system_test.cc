@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::state {
 namespace {

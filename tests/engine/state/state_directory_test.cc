@@ -17,7 +17,7 @@
 #include "engine/state/posix_file_system.h"
 #include "engine/state/sealed_json.h"
 #include "tests/engine/state/history.h"
-#include "tests/engine/state/temporary_directory.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::state {
 namespace {

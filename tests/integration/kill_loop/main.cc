@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // kill_loop --rounds=200 --seed=1: prints what was done and, in the end, "N rounds, 0 problems". Exit status 1 at the
 // first problem; the state directory is then kept for inspection.
-#include <stdlib.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "tests/integration/kill_loop/kill_loop.h"
+#include "tests/support/temporary_directory.h"
 
 ABSL_FLAG(int, rounds, 200, "Lives of the server.");
 ABSL_FLAG(int64_t, seed, 1, "Seed of everything but time.");
@@ -18,12 +17,11 @@ ABSL_FLAG(std::vector<std::string>, server_flags, {}, "Further flags of the serv
 
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
-  std::string folder = (std::filesystem::temp_directory_path() / "kill_loop_XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return 2;
+  vicinal::TemporaryDirectory folder;
   vicinal::testing::KillLoop::Options options;
   options.server = std::string(VICINAL_BIN_DIR) + "/vicinal-server";
   options.flags = absl::GetFlag(FLAGS_server_flags);
-  options.flags.push_back("--state_dir=" + folder + "/state");
+  options.flags.push_back("--state_dir=" + folder / "state");
   options.flags.push_back("--device=cpu");
   options.seed = absl::GetFlag(FLAGS_seed);
   options.max_milliseconds = absl::GetFlag(FLAGS_max_milliseconds);
@@ -39,9 +37,9 @@ int main(int argc, char** argv) {
   for (const std::string& problem : loop.problems()) std::printf("problem in round %d: %s\n", rounds, problem.c_str());
   std::printf("%d rounds, %zu problems\n", rounds, loop.problems().size());
   if (!loop.problems().empty()) {
-    std::printf("state directory: %s\n", folder.c_str());
+    folder.Keep();
+    std::printf("state directory: %s\n", (folder / "state").c_str());
     return 1;
   }
-  std::filesystem::remove_all(folder);
   return 0;
 }

@@ -3,13 +3,12 @@
 #include "proto/tls/certificates.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "tests/integration/certificates.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::tls {
 namespace {
@@ -23,16 +22,11 @@ std::string ReadFileAt(const std::string& path) {
 
 class CertificatesTest : public ::testing::Test {
  protected:
-  CertificatesTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }
-  ~CertificatesTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  std::string folder_ = ::testing::TempDir() + "/certificates_test_XXXXXX";
+  const TemporaryDirectory folder_;
 };
 
 TEST_F(CertificatesTest, ReadsWhatTheCommandWrote) {
-  const testing::TestAuthority authority(folder_);
+  const testing::TestAuthority authority(folder_.path());
   const auto files =
       authority.Sign("web", "DNS:web.example.com,URI:spiffe://x/web,email:a@b.example,IP:10.0.0.1,IP:::1,RID:1.2.3");
   const std::string chain = ReadFileAt(files.certificate), key = ReadFileAt(files.key);
@@ -46,8 +40,8 @@ TEST_F(CertificatesTest, ReadsWhatTheCommandWrote) {
                                             " | cut -d= -f2)\" +%Y-%m-%dT%H:%M:%SZ");
   EXPECT_EQ(FormatTime(leaf->not_after) + "\n", end);
 
-  testing::OutputOf("openssl x509 -in " + files.certificate + " -outform DER -out " + folder_ + "/web.der");
-  const std::string der = ReadFileAt(folder_ + "/web.der");
+  testing::OutputOf("openssl x509 -in " + files.certificate + " -outform DER -out " + folder_ / "web.der");
+  const std::string der = ReadFileAt(folder_ / "web.der");
   const auto parsed = ParseDer(der);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->names, names);
@@ -77,10 +71,10 @@ TEST_F(CertificatesTest, ACertificateIsValidBetweenItsTimes) {
 
 // A key of 512 bits is no key: gRPC would refuse it in each handshake.
 TEST_F(CertificatesTest, WeakKeysAreRefused) {
-  testing::OutputOf("cd " + folder_ +
+  testing::OutputOf("cd " + folder_.path() +
                     " && openssl req -x509 -newkey rsa:512 -nodes -keyout weak.key -out weak.pem "
                     "-days 2 -subj /CN=weak");
-  const auto weak = CheckIdentity(ReadFileAt(folder_ + "/weak.pem"), "cert", ReadFileAt(folder_ + "/weak.key"), "key");
+  const auto weak = CheckIdentity(ReadFileAt(folder_ / "weak.pem"), "cert", ReadFileAt(folder_ / "weak.key"), "key");
   EXPECT_EQ(weak.status().message(), "cert: cannot be used: ee key too small");
 }
 

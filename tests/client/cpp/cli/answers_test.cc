@@ -11,6 +11,7 @@
 
 #include "client/cpp/formats/npy.h"
 #include "proto/wire/tensors.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -143,7 +144,8 @@ TEST(AnswersTest, TitlesOfSeveralClassesAreNoClassNumbers) {
 TEST(AnswersTest, FilesKeepAllRows) {
   Answer answer;
   ASSERT_TRUE(answer.Add(Piece(0, {1, 2, 3})).ok());
-  const std::string npy = ::testing::TempDir() + "/answers_test.npy", npz = ::testing::TempDir() + "/answers_test.npz";
+  const TemporaryDirectory folder;
+  const std::string npy = folder / "answers.npy", npz = folder / "answers.npz";
   ASSERT_TRUE(WriteAnswer(npy, answer, "classes", {}).ok());
   EXPECT_EQ(ToInts(*ReadNpy(npy)).value(), (std::vector<int64_t>{1, 2, 3}));
   ASSERT_TRUE(WriteAnswer(npz, answer, "classes", {7, 8, 9}).ok());

@@ -4,7 +4,6 @@
 // own, which shares no code with the escaping.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -16,7 +15,6 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "client/cpp/cli/commands.h"
@@ -25,6 +23,7 @@
 #include "proto/wire/tensors.h"
 #include "tests/client/cpp/fake_server.h"
 #include "tests/client/cpp/hostile_server.h"
+#include "tests/support/temporary_directory.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/inference.pb.h"
 #include "vicinal/v1/model.pb.h"
@@ -209,8 +208,7 @@ const std::vector<Line>& Lines() {
 class HostileTest : public ::testing::Test {
  protected:
   HostileTest() {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    std::filesystem::current_path(folder_);
+    std::filesystem::current_path(folder_.path());
     EXPECT_TRUE(WriteFile("e.txt", "0 1\n").ok());
     EXPECT_TRUE(WriteFile("m.json", "{}").ok());
     EXPECT_TRUE(WriteFile("w", "weights").ok());
@@ -225,11 +223,7 @@ class HostileTest : public ::testing::Test {
                                    {"x", MakeArray(std::vector<float>{1, 2}, {2, 1})}})
                     .ok());
   }
-  ~HostileTest() override {
-    std::error_code ignored;
-    std::filesystem::current_path(::testing::TempDir(), ignored);
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  ~HostileTest() override { std::filesystem::current_path("/"); }
 
   int Vicinal(const std::string& line) {
     std::vector<std::string> words;
@@ -252,7 +246,7 @@ class HostileTest : public ::testing::Test {
   std::string out() const { return out_.str(); }
   std::string err() const { return err_.str(); }
 
-  std::string folder_ = ::testing::TempDir() + "/hostile_test_XXXXXX";
+  const TemporaryDirectory folder_;
   HostileServer server_;
   std::ostringstream out_, err_;
 };

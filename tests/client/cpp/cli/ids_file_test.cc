@@ -8,6 +8,7 @@
 
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/npy.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client::cli {
 namespace {
@@ -16,7 +17,10 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using Nodes = std::vector<int64_t>;
 
-std::string Path(const std::string& name) { return ::testing::TempDir() + "/ids_file_test_" + name; }
+std::string Path(const std::string& name) {
+  static const TemporaryDirectory folder;
+  return folder / name;
+}
 
 std::string IdsFileError(const std::string& text, const std::optional<IdMap>& ids) {
   const auto nodes = ParseNodes(text, ids);

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class RunExportTest : public RunTest {
  protected:
-  RunExportTest() : path_(getenv("PATH")) { setenv("PATH", folder_.c_str(), 1); }
+  RunExportTest() : path_(getenv("PATH")) { setenv("PATH", folder_.path().c_str(), 1); }
   ~RunExportTest() override { setenv("PATH", path_.c_str(), 1); }
 
   // A program vicinal-export that notes its arguments, one a line, and then does `end`.

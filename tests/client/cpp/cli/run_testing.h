@@ -5,32 +5,23 @@
 #define VICINAL_TESTS_CLIENT_CPP_CLI_RUN_TESTING_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "client/cpp/cli/commands.h"
 #include "tests/client/cpp/fake_server.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client::cli {
 
 class RunTest : public ::testing::Test {
  protected:
-  RunTest() {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-    EXPECT_EQ(chdir(folder_.c_str()), 0);
-  }
-  ~RunTest() override {
-    std::error_code ignored;
-    std::filesystem::current_path(::testing::TempDir(), ignored);
-    std::filesystem::remove_all(folder_, ignored);
-  }
+  RunTest() { EXPECT_EQ(chdir(folder_.path().c_str()), 0); }
+  ~RunTest() override { EXPECT_EQ(chdir("/"), 0); }
 
   // `line` split at spaces, --server added. Waits are noted, not waited.
   int Vicinal(const std::string& line) {
@@ -51,7 +42,7 @@ class RunTest : public ::testing::Test {
   std::string out() const { return out_.str(); }
   std::string err() const { return err_.str(); }
 
-  std::string folder_ = ::testing::TempDir() + "/run_test_XXXXXX";
+  const TemporaryDirectory folder_;
   FakeServer server_;
   std::ostringstream out_, err_;
   std::vector<int64_t> waits_;

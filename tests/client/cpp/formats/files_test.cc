@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +16,8 @@
 #include <iterator>
 #include <string>
 #include <thread>
+
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client {
 namespace {
@@ -49,7 +50,7 @@ TEST(FilesTest, BytesThatNoTextHas) {
 
 TEST(FilesTest, WhatCannotBeReadSaysWhy) {
   EXPECT_EQ(ReadFile("/nonexistent").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(ReadFile(::testing::TempDir()).status().message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(ReadFile("/").status().message()), HasSubstr("Is a directory"));
   EXPECT_THAT(std::string(ReadFile("/dev/zero").status().message()), HasSubstr("a device, not a file"));
 }
 
@@ -73,9 +74,8 @@ class NoLargeFiles {
 
 TEST(FilesTest, AFileIsReplacedWholeOrNotAtAll) {
   namespace fs = std::filesystem;
-  std::string folder = ::testing::TempDir() + "/files_test_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string path = folder + "/ids.txt", link = folder + "/link.txt";
+  const TemporaryDirectory folder;
+  const std::string path = folder / "ids.txt", link = folder / "link.txt";
   ASSERT_TRUE(WriteFile(path, "old").ok());
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
   fs::create_symlink("ids.txt", link);
@@ -83,20 +83,19 @@ TEST(FilesTest, AFileIsReplacedWholeOrNotAtAll) {
     const NoLargeFiles no_large_files;
     const std::string long_text(1 << 20, 'x');
     EXPECT_THAT(std::string(WriteFile(path, long_text).message()), HasSubstr("ids.txt: cannot write: "));
-    EXPECT_FALSE(WriteFile(folder + "/other.txt", long_text).ok());
+    EXPECT_FALSE(WriteFile(folder / "other.txt", long_text).ok());
   }
   EXPECT_EQ(*ReadFile(path), "old");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2) << "nothing is left beside it";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 2) << "nothing is left beside it";
   ASSERT_TRUE(WriteFile(link, "new").ok());
   EXPECT_EQ(*ReadFile(path), "new");
   EXPECT_TRUE(fs::is_symlink(link));
   EXPECT_EQ(fs::status(path).permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  fs::remove_all(folder);
 }
 
 TEST(FilesTest, APipeIsWrittenIntoNotReplaced) {
-  const std::string path = ::testing::TempDir() + "/files_test_pipe";
-  std::filesystem::remove(path);
+  const TemporaryDirectory folder;
+  const std::string path = folder / "pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   std::thread reader([&] {
     std::ifstream stream(path);
@@ -105,19 +104,17 @@ TEST(FilesTest, APipeIsWrittenIntoNotReplaced) {
   EXPECT_TRUE(WriteFile(path, "text").ok());
   reader.join();
   EXPECT_TRUE(std::filesystem::is_fifo(path));
-  std::filesystem::remove(path);
 }
 
 // Opening it would wait for a writer.
 TEST(FilesTest, APipeWithANameIsRefusedAndOneThatIsOpenIsRead) {
-  const std::string path = ::testing::TempDir() + "/files_test_fifo";
-  std::filesystem::remove(path);
+  const TemporaryDirectory folder;
+  const std::string path = folder / "fifo";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   for (const absl::Status& status : {ReadFile(path).status(), CheckReadable(path), CheckRegular(path)}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(status.message()), HasSubstr("files_test_fifo: cannot read: a pipe or socket, not a file"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/fifo: cannot read: a pipe or socket, not a file"));
   }
-  std::filesystem::remove(path);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "text", 4), 4);
@@ -130,30 +127,31 @@ TEST(FilesTest, APipeWithANameIsRefusedAndOneThatIsOpenIsRead) {
 
 // Reading it would wait for a writer for ever.
 TEST(FilesTest, APipeWithANameIsRefusedBelowDevToo) {
-  const std::string path = "/dev/shm/files_test_fifo_" + std::to_string(getpid());
-  if (mkfifo(path.c_str(), 0600) != 0) GTEST_SKIP() << "/dev/shm: " << std::strerror(errno);
-  const absl::Status status = ReadFile(path).status();
-  std::filesystem::remove(path);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read: a pipe or socket, not a file"));
+  if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "/dev/shm: " << std::strerror(errno);
+  const TemporaryDirectory folder("/dev/shm");
+  const std::string path = folder / "fifo";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(ReadFile(path).status().message()), HasSubstr("cannot read: a pipe or socket, not a file"));
 }
 
 TEST(FilesTest, APathWithAZeroByteIsNotCutThere) {
-  const std::string path = ::testing::TempDir() + "/files_test_zero";
+  const TemporaryDirectory folder;
+  const std::string path = folder / "f";
   ASSERT_TRUE(WriteFile(path, "another file").ok());
   const std::string with_zero = path + std::string("\0.txt", 5);
   EXPECT_THAT(std::string(ReadFile(with_zero).status().message()), HasSubstr("the path contains a zero byte"));
-  std::filesystem::remove(path);
 }
 
 TEST(FilesTest, WhatCannotBeWrittenIsKnownBefore) {
-  const std::string path = ::testing::TempDir() + "/files_test_out";
+  const TemporaryDirectory folder;
+  const std::string path = folder / "out";
   ASSERT_TRUE(WriteFile(path, "kept").ok());
   EXPECT_TRUE(CheckWritable(path).ok());
   EXPECT_EQ(*ReadFile(path), "kept");
   EXPECT_TRUE(CheckWritable(path + "_new").ok());
   EXPECT_FALSE(ReadFile(path + "_new").ok()) << "it is not left there";
   EXPECT_THAT(std::string(CheckWritable(path + "/under").message()), HasSubstr("cannot write"));
-  EXPECT_THAT(std::string(CheckWritable(::testing::TempDir()).message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(CheckWritable(folder.path()).message()), HasSubstr("Is a directory"));
   EXPECT_TRUE(CheckWritable("/dev/null").ok());
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/not_finite.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client {
 namespace {
@@ -25,14 +26,19 @@ using ::testing::HasSubstr;
 
 std::string Data(const std::string& name) { return std::string(VICINAL_TEST_DATA "/graphs/") + name; }
 
+std::string TempPath(const std::string& name) {
+  static const TemporaryDirectory folder;
+  return folder / name;
+}
+
 std::string Temp(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/graph_file_test_" + name;
+  const std::string path = TempPath(name);
   EXPECT_TRUE(WriteFile(path, text).ok());
   return path;
 }
 
 std::string TempNpz(const std::string& name, const std::map<std::string, Array>& arrays) {
-  const std::string path = ::testing::TempDir() + "/graph_file_test_" + name;
+  const std::string path = TempPath(name);
   EXPECT_TRUE(WriteNpz(path, arrays).ok());
   return path;
 }
@@ -147,7 +153,7 @@ TEST(GraphFileTest, WhatWasMeantAsAMatrixIsNoEdgeList) {
 TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
   const std::string list = Temp("beside.txt", "0 1\n1 2\n");
   GraphFileOptions options;
-  options.features_path = ::testing::TempDir() + "/graph_file_test_x.npy";
+  options.features_path = TempPath("x.npy");
   ASSERT_TRUE(WriteNpy(options.features_path, MakeArray<float>(std::vector<float>(10, 1), {5, 2})).ok());
   const auto graph = ReadGraphFile(list, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
@@ -167,7 +173,7 @@ TEST(GraphFileTest, FeaturesBesideAnEdgeList) {
 
 TEST(GraphFileTest, TitlesInAFileOfIdsAreGuessedAt) {
   GraphFileOptions options;
-  options.features_path = ::testing::TempDir() + "/graph_file_test_x2.npy";
+  options.features_path = TempPath("x2.npy");
   ASSERT_TRUE(WriteNpy(options.features_path, MakeArray<float>({1, 2}, {2, 1})).ok());
   options.ids_path = Temp("titled.csv", "who\n\"Doe, John\"\nann\n");
   EXPECT_THAT(GraphFileError(Temp("pairs.csv", "\"Doe, John\",ann\n"), options),
@@ -235,7 +241,7 @@ TEST(GraphFileTest, FilesThatAreNoGraphAreRecognised) {
 }
 
 TEST(GraphFileTest, FeaturesOfOtherTypesBecomeFloats) {
-  const std::string path = ::testing::TempDir() + "/graph_file_test_int.npy";
+  const std::string path = TempPath("int.npy");
   ASSERT_TRUE(WriteNpy(path, MakeArray<int32_t>({1, 2, 3, 4}, {2, 2})).ok());
   const auto features = ReadFeatures(path);
   ASSERT_TRUE(features.ok()) << features.status();

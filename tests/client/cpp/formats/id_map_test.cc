@@ -7,13 +7,17 @@
 #include <string>
 
 #include "client/cpp/formats/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client {
 namespace {
 
 using ::testing::HasSubstr;
 
-std::string Path(const std::string& name) { return ::testing::TempDir() + "/id_map_test_" + name; }
+std::string Path(const std::string& name) {
+  static const TemporaryDirectory folder;
+  return folder / name;
+}
 
 // What is wrong with a file of ids.
 std::string LoadFault(const std::string& text) {

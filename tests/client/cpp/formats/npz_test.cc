@@ -8,6 +8,7 @@
 
 #include "client/cpp/formats/files.h"
 #include "client/cpp/formats/npy.h"
+#include "tests/support/temporary_directory.h"
 
 namespace vicinal::client {
 namespace {
@@ -15,7 +16,10 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-std::string NpzPath(const std::string& name) { return ::testing::TempDir() + "/npz_test_" + name; }
+std::string NpzPath(const std::string& name) {
+  static const TemporaryDirectory folder;
+  return folder / name;
+}
 
 TEST(NpzTest, WritesWhatItReads) {
   const std::string path = NpzPath("back.npz");
@@ -45,7 +49,7 @@ TEST(NpzTest, RefusesWhatIsNoArchive) {
   const std::string path = NpzPath("text.npz");
   ASSERT_TRUE(WriteFile(path, "0 1\n1 2\n").ok());
   EXPECT_THAT(std::string(Npz::Open(path).status().message()), HasSubstr("is not a complete .npz"));
-  EXPECT_THAT(std::string(Npz::Open(::testing::TempDir()).status().message()), HasSubstr("Is a directory"));
+  EXPECT_THAT(std::string(Npz::Open("/").status().message()), HasSubstr("Is a directory"));
   EXPECT_THAT(std::string(Npz::Open("/dev/zero").status().message()), HasSubstr("a device, not a file"));
 }
 
