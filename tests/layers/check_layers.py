@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the include rule of the tree: which folder may include which, and where foreign libraries may appear.
-Also that the tuner names no kernel.
+Also that the tuner names no kernel, and that tests make files in directories of their own.
 
 CONTRIBUTING.md explains the ladder in a table; this file enforces it, and checks that the table says the same. It reads
 lines only, knows nothing of CMake, and needs no build: well under a second for the whole tree.
@@ -71,6 +71,11 @@ FOREIGN = [
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 GETENV = re.compile(r"\b(secure_)?getenv\s*\(")
 GETENV_ALLOWED = re.compile(r"^(server/main\.cc|client/cpp/cli/|tests/|bench/)")
+
+# CTest runs tests at the same time, so two of them would write a fixed name of the shared directory. Python's tempfile is
+# right by itself.
+TEMPORARY = re.compile(r'\b(TempDir|temp_directory_path|mkdtemp|mkstemp|tmpnam)\s*\(|"/(tmp|dev/shm)/')
+TEMPORARY_DIRECTORY = "tests/support/temporary_directory.h"
 
 
 def check_ladder(ladder):
@@ -228,6 +233,11 @@ def check_file(root, path):
                     violations.append(f"{path}:{number}: {match.group(2)}: {problem}")
             elif GETENV.search(line.split("//")[0]) and not GETENV_ALLOWED.search(path):
                 violations.append(f"{path}:{number}: getenv: the environment is read in main only")
+            elif path.startswith("tests/") and path != TEMPORARY_DIRECTORY:
+                shared = TEMPORARY.search(line.split("//")[0])
+                if shared:
+                    violations.append(f"{path}:{number}: {shared.group()}: tests run at the same time; make files in a "
+                                      f"TemporaryDirectory ({TEMPORARY_DIRECTORY})")
     return violations
 
 

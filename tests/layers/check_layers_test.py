@@ -55,6 +55,13 @@ FORBIDDEN = [
     ("client/cpp/load/run.cc", '#include "absl/synchronization/mutex.h"', "locks"),
     ("engine/kernels/kernel.cc", 'const char* home = getenv("HOME");', "environment"),
     ("engine/graph/csr.cc", '#include "csr.h"', "repository's root"),
+    # Files of tests.
+    ("tests/client/files_test.cc", 'const std::string path = ::testing::TempDir() + "/a.npz";', "in a TemporaryDirectory"),
+    ("tests/client/files_test.cc", 'const auto path = fs::temp_directory_path() / "a.npz";', "in a TemporaryDirectory"),
+    ("tests/server/files_test.cc", "EXPECT_NE(mkdtemp(folder_.data()), nullptr);", "in a TemporaryDirectory"),
+    ("tests/server/testing.h", "const int fd = mkstemp(path.data());", "in a TemporaryDirectory"),
+    ("tests/fuzz/target.cc", 'path("/tmp/input_" + std::to_string(getpid()))', "in a TemporaryDirectory"),
+    ("tests/support/other.h", 'std::ofstream("/dev/shm/a");', "in a TemporaryDirectory"),
 ]
 
 ALLOWED = [
@@ -80,6 +87,10 @@ ALLOWED = [
     ("client/cpp/cli/main.cc", 'const char* token = getenv("VICINAL_TOKEN");'),
     ("engine/graph/csr.cc", "// getenv() is not for here"),
     ("tests/server/end_to_end_test.cc", '#include "engine/plan/plan.h"'),
+    ("tests/support/temporary_directory.h", "if (mkdtemp(path_.data()) != nullptr) return;"),
+    ("tests/client/files_test.cc", 'const TemporaryDirectory folder("/dev/shm");'),
+    ("tests/client/files_test.cc", "// Not mkdtemp(): as the program does it."),
+    ("engine/state/posix_file_system.cc", "const int fd = mkstemp(path.data());"),
 ]
 
 
