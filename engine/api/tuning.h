@@ -106,6 +106,7 @@ struct TuningRecord {
   TuningStrategy strategy = TuningStrategy::kMeasured;  // of the choice, if it was measured
   std::vector<TuningCandidate> candidates;              // the registry's default first; empty before tuning
   std::vector<KernelRefusal> refused;
+  bool incomplete = false;      // for lack of memory, a kernel was left out (see refused) that another tuning tries
   int64_t chosen = 0;           // index into candidates, if there are any
   double gain = 0.0;            // time of the default / time of the chosen candidate
   double budget_seconds = 0.0;  // allowed

@@ -24,7 +24,7 @@ std::vector<TuningEntry> After(const PreparedGraph& graph, const TuningChange& c
   std::vector<TuningEntry> entries = graph.tuning().Decided();
   for (const TuningEntry& changed : change.entries) {
     std::erase_if(entries, [&](const TuningEntry& entry) { return entry.work.key == changed.work.key; });
-    if (changed.record.state != TuningState::kFailed) entries.push_back(changed);
+    if (TuningTable::IsDecision(changed.record)) entries.push_back(changed);
   }
   return entries;
 }

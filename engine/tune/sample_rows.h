@@ -3,6 +3,8 @@
 #ifndef VICINAL_ENGINE_TUNE_SAMPLE_ROWS_H_
 #define VICINAL_ENGINE_TUNE_SAMPLE_ROWS_H_
 
+#include <cstdint>
+
 #include "engine/base/status.h"
 #include "engine/device/device.h"
 #include "engine/device/views.h"
@@ -13,6 +15,8 @@ namespace vicinal {
 struct SampledRows {
   CsrView view;  // [sampled rows, all columns]
   Buffer row_ptr, col, value;
+
+  int64_t bytes() const { return static_cast<int64_t>(row_ptr.bytes() + col.bytes() + value.bytes()); }
 };
 
 // About `share` of the edges of `adjacency` (on `device`), as kSampleBlocks evenly spaced blocks of consecutive rows.

@@ -174,14 +174,20 @@ void TuningTable::Abandon(const TuningKey& key, const std::string& note) {
   entry->tried = true;
 }
 
+bool TuningTable::IsDecision(const TuningRecord& record) {
+  if (record.state == TuningState::kFailed) return false;
+  return !record.incomplete || ServingOf(record).has_value();
+}
+
 std::vector<TuningEntry> TuningTable::Decided() const {
   MutexLock lock(&mutex_);
   std::vector<TuningEntry> decided;
   for (const auto& entry : entries_) {
     const bool is_decided = entry->tried || entry->decided == TuningState::kSeeded;
-    if (!is_decided || entry->decided == TuningState::kFailed) continue;
-    decided.push_back({entry->work, Snapshot(*entry)});
-    decided.back().record.state = entry->decided;
+    if (!is_decided) continue;
+    TuningRecord record = Snapshot(*entry);
+    record.state = entry->decided;
+    if (IsDecision(record)) decided.push_back({entry->work, std::move(record)});
   }
   decided.insert(decided.end(), seeds_.begin(), seeds_.end());
   return decided;

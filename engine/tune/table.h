@@ -84,8 +84,11 @@ class TuningTable {
   // try it again. No effect if it is no longer kRunning.
   void Abandon(const TuningKey& key, const std::string& note);
 
-  // What has been decided, with the state before a measurement that is under way: measured, forced and seeded choices,
-  // and resets. Not what could not be measured.
+  // Whether it stands until something else is decided. Not what could not be measured, and no default that stayed while
+  // a kernel was left out: the next start, or load of the graph, tries again.
+  static bool IsDecision(const TuningRecord& record);
+  // What has been decided (IsDecision), with the state before a measurement that is under way: measured, forced and
+  // seeded choices, and resets.
   std::vector<TuningEntry> Decided() const;
   // Choices for keys that this graph has not decided, of state kSeeded: they serve until the key is measured. Not for
   // keys that are known already.

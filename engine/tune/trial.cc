@@ -139,6 +139,8 @@ class TrialOf final : public Trial {
   // Asks first what is cheap to know. A kernel that lost the device is not asked whether it supports the work, which
   // may take runs; with parameters, others of its configurations may serve.
   static Refusal WhyNoCandidate(const TrialInput& input, const K& kernel, const typename K::Problem& problem) {
+    for (const KernelRefusal& left_out : input.left_out)
+      if (left_out.kernel == kernel.name()) return left_out.reason;
     if (Refusal refusal = kernel.WhyNotTried(problem); !refusal.empty()) return refusal;
     if (kernel.ParameterNames().empty()) {
       TuningCandidate only;

@@ -49,6 +49,8 @@ struct TrialInput {
   WorkShape shape;  // with the adjacency's rows, cols and edges
   const KernelRegistry* registry = nullptr;
   const FirstRuns* first_runs = nullptr;  // whose quarantined configurations are no candidates; null: none are
+  // Kernels that are no candidates, with reasons. They are asked nothing, because the answer may take runs.
+  std::vector<KernelRefusal> left_out;
   // Called before allocation with an upper bound of the trial's bytes: matrices with their copies, layouts, scratch. On
   // an error, candidates are pruned with its message, and it is called again for the remaining ones. Empty: no limit.
   std::function<Status(int64_t bytes)> admit;

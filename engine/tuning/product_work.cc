@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/device/row_stride.h"
 #include "engine/tune/kept_record.h"
 #include "engine/tune/work.h"
@@ -13,6 +15,25 @@ namespace vicinal {
 namespace {
 
 constexpr double kMostBytes = 1 << 30, kMostOperations = 2e11;
+
+// It says nothing about the kernel that was to be prepared.
+bool IsLackOfMemory(const Status& status) {
+  if (status.code() == StatusCode::kResourceExhausted) return true;
+  const auto detail = DetailOf(status);
+  return detail.has_value() && detail->reason == "OVER_BUDGET";
+}
+
+// With its memory reserved for as long as that takes.
+Status PrepareKernel(const TuningTools& tools, const DenseUpdateKernel& kernel, const DenseUpdateProblem& problem,
+                     const std::string& configuration, LeasedRuns* runs) {
+  // Declared first, so that it is released last.
+  Reservation memory;
+  const std::unique_ptr<KernelPreparation> preparation = kernel.Prepare(problem);
+  if (preparation == nullptr) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(
+      memory, tools.budget->Reserve(Account::kTuning, preparation->bytes(), "preparing a kernel of products"));
+  return runs->Prepare(configuration, preparation.get());
+}
 
 }  // namespace
 
@@ -35,13 +56,15 @@ int64_t MeasuredProductRows(const TuningKey& key, int64_t rows) {
 
 StatusOr<double> PrepareProduct(const TuningTools& tools, LeasedRuns* runs, TrialInput* input) {
   const int64_t rows = input->adjacency.rows, measured = MeasuredProductRows(input->key, rows);
-  VICINAL_RETURN_IF_ERROR(PrepareProductKernels(tools, input->key, rows, runs));
+  VICINAL_ASSIGN_OR_RETURN(input->left_out, PrepareProductKernels(tools, input->key, rows, runs));
   input->only_to_compare = true;
   input->adjacency.rows = input->adjacency.cols = input->shape.rows = input->shape.cols = measured;
   return measured < rows ? static_cast<double>(measured) / static_cast<double>(rows) : 1.0;
 }
 
-Status PrepareProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows, LeasedRuns* runs) {
+StatusOr<std::vector<KernelRefusal>> PrepareProductKernels(const TuningTools& tools, const TuningKey& key, int64_t rows,
+                                                           LeasedRuns* runs) {
+  std::vector<KernelRefusal> left_out;
   const DenseUpdateProblem problem = DenseUpdateProblemOf(key, rows);
   for (const auto& entry : tools.registry->dense_update.kernels()) {
     const DenseUpdateKernel& kernel = entry->kernel();
@@ -49,15 +72,21 @@ Status PrepareProductKernels(const TuningTools& tools, const TuningKey& key, int
       continue;
     const std::string name = ConfigurationName(key.operation, kernel.name(), NameParameters(kernel, KernelConfig()));
     if (tools.first_runs != nullptr && !tools.first_runs->WhyQuarantined(name).empty()) continue;
-    // Declared first, so that it is released last.
-    Reservation memory;
-    const std::unique_ptr<KernelPreparation> preparation = kernel.Prepare(problem);
-    if (preparation == nullptr) continue;
-    VICINAL_ASSIGN_OR_RETURN(
-        memory, tools.budget->Reserve(Account::kTuning, preparation->bytes(), "preparing a kernel of products"));
-    VICINAL_RETURN_IF_ERROR(runs->Prepare(name, preparation.get()));
+    const Status prepared = PrepareKernel(tools, kernel, problem, name, runs);
+    if (prepared.ok()) continue;
+    if (!IsLackOfMemory(prepared)) return prepared;
+    left_out.push_back({std::string(kernel.name()),
+                        absl::StrCat("left out, because it could not be prepared: ", std::string(prepared.message()))});
   }
-  return OkStatus();
+  return left_out;
+}
+
+std::string NoteOnLeftOut(const std::vector<KernelRefusal>& left_out) {
+  if (left_out.empty()) return {};
+  std::string names;
+  for (const KernelRefusal& one : left_out) absl::StrAppend(&names, names.empty() ? "" : ", ", one.kernel);
+  return absl::StrCat(names, left_out.size() == 1 ? " was" : " were",
+                      " left out, because memory was short; tune again when more is free");
 }
 
 }  // namespace vicinal

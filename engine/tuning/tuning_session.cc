@@ -46,10 +46,6 @@ constexpr double kBusyShare = 0.5;
 
 constexpr char kTuningThisGraph[] = "tuning this graph";
 
-int64_t SizeOf(const SampledRows& rows) {
-  return static_cast<int64_t>(rows.row_ptr.bytes() + rows.col.bytes() + rows.value.bytes());
-}
-
 class Session {
  public:
   // `why`: why it is estimated, for users; empty: because that was asked for.
@@ -100,7 +96,7 @@ class Session {
     input.device = tools_.device;
     input.registry = tools_.registry;
     input.first_runs = tools_.first_runs;
-    input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + SizeOf(sampled_)); };
+    input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + sampled_.bytes()); };
     input.shape = ShapeOf(*job_.graph, whole, runs_.num_threads());
     input.program = job_.work.program;
     const double predicted = PredictRun(input);
@@ -129,6 +125,8 @@ class Session {
     VICINAL_ASSIGN_OR_RETURN(trial_, Trial::Make(input));
     record_.candidates = trial_->candidates();
     record_.refused = trial_->refused();
+    record_.incomplete = !input.left_out.empty();
+    left_out_ = NoteOnLeftOut(input.left_out);
     dropped_of_.assign(record_.candidates.size(), 0);
     contest_.emplace(num_to_run());
     return OkStatus();
@@ -295,9 +293,11 @@ class Session {
   }
 
   std::string Note(const Contest::Verdict& verdict) const {
-    if (num_to_run() == 1) return "one candidate only: nothing to measure";
-    std::string note = estimated() ? Estimated() : std::string();
+    const bool alone = num_to_run() == 1;
+    std::string note = alone ? "one candidate only: nothing to measure" : estimated() ? Estimated() : std::string();
     const auto add = [&note](const std::string& more) { absl::StrAppend(&note, note.empty() ? "" : "; ", more); };
+    if (!left_out_.empty()) add(left_out_);
+    if (alone) return note;
     if (verdict.kept) {
       add("the default stays: faster candidates were within the noise");
     } else if (!verdict.decided) {
@@ -355,7 +355,8 @@ class Session {
   std::shared_ptr<const DeviceCsr> adjacency_;
   Reservation memory_;  // of the trial and the sampled rows; declared first, so that it is released after them
   SampledRows sampled_;
-  double share_ = 1.0;  // of the edges that are measured on
+  double share_ = 1.0;    // of the edges that are measured on
+  std::string left_out_;  // NoteOnLeftOut
   std::unique_ptr<Trial> trial_;
   std::optional<Contest> contest_;
   bool too_busy_ = false;

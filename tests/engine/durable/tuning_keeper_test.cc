@@ -107,6 +107,32 @@ TEST_F(TuningKeeperTest, DecisionsBeforeAndAfterPublicationComeBack) {
             (Choices{{8, "usual 0"}, {16, "twin 5"}, {32, "reset"}}));
 }
 
+// A kernel was left out for lack of memory, so a default that stayed is no decision: after a start it is tuned again.
+TEST_F(TuningKeeperTest, ADefaultThatStayedWithoutAKernelIsNotKept) {
+  {
+    const auto directory = OpenState(&files_);
+    TuningKeeper keeper(Parts(directory.get(), registry_.get(), &lines_));
+    const auto graph = Graph();
+    ASSERT_TRUE(Publish(*graph, *directory, keeper).ok());
+    EXPECT_TRUE(*keeper.Change(*graph, {{ChoiceOf(8, "other", 3)}}));
+    EXPECT_TRUE(*keeper.Change(*graph, {{ChoiceOf(16, "other", 5)}}));
+    TuningEntry stayed = ChoiceOf(8, "other", 3), chosen = ChoiceOf(16, "twin", 1);
+    stayed.record.chosen = 0;
+    stayed.record.incomplete = chosen.record.incomplete = true;
+    EXPECT_TRUE(*keeper.Change(*graph, {{stayed, chosen}}));
+  }
+  const auto directory = OpenState(&files_);
+  TuningKeeper keeper(Parts(directory.get(), registry_.get(), &lines_));
+  const auto graph = Graph();
+  keeper.Restore(*graph);
+  EXPECT_EQ(ChoicesOf(*graph), (Choices{{16, "twin 1"}}));
+  graph->tuning().Note(SumOf(8));
+  graph->tuning().Note(SumOf(16));
+  const std::optional<TuningWork> wanted = graph->tuning().MostWanted();
+  ASSERT_TRUE(wanted.has_value());
+  EXPECT_EQ(wanted->key, SumOf(8).key);
+}
+
 // A registry whose only kernel, and so the default, adds in that version of an odd order.
 std::unique_ptr<KernelRegistry> OddDefault(int version) {
   auto registry = std::make_unique<KernelRegistry>();

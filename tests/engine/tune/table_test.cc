@@ -215,6 +215,28 @@ TEST(TuningTableTest, AnEarlierChoiceThatCannotBeUsedIsMeasuredAgain) {
   EXPECT_TRUE(table.Begin(Work(16).key));
 }
 
+TEST(TuningTableTest, ADefaultThatStayedWhileAKernelWasLeftOutIsNoDecision) {
+  const TuningKey key = Work(16).key;
+  TuningRecord record = Tuned(key, "a");
+  record.incomplete = true;
+  TuningTable table;
+  table.Apply({{{Work(16), record}}});
+  EXPECT_EQ(table.Decided().size(), 1u) << "the choice serves, and its bits must stay";
+  record.chosen = 0;
+  table.Apply({{{Work(16), record}}});
+  EXPECT_TRUE(table.Decided().empty());
+  EXPECT_EQ(table.Record(key)->state, TuningState::kTuned);
+  EXPECT_FALSE(table.MostWanted().has_value()) << "not again and again while memory is short";
+  table.Queue(key);
+  EXPECT_TRUE(table.Decided().empty()) << "as before it was asked for again";
+  ASSERT_TRUE(table.Begin(key));
+  table.Abandon(key, "gone");
+  EXPECT_TRUE(table.Decided().empty());
+  record.incomplete = false;
+  table.Apply({{{Work(16), record}}});
+  EXPECT_EQ(table.Decided().size(), 1u);
+}
+
 TEST(TuningTableTest, AMeasurementWithoutResultLeavesTheFormerChoice) {
   TuningTable table;
   table.Note(Work(8));

@@ -500,6 +500,27 @@ TEST_F(TrialTest, AKernelThatNeedNotBeTriedOrLostTheDeviceIsNotAskedWhatItSuppor
   EXPECT_EQ(quarantined->asked, 0);
 }
 
+TEST_F(TrialTest, AKernelThatIsLeftOutIsAskedNothing) {
+  auto left_out = std::make_unique<ScriptedProduct>("unprepared", 1.0f, "it was asked");
+  const ScriptedProduct* const unprepared = left_out.get();
+  registry_.dense_update.Add(std::move(left_out));
+  registry_.dense_update.Add(std::make_unique<ScriptedProduct>("good", 1.0f));
+  TrialInput input = Product(40, 24, false);
+  input.left_out = {{"unprepared", "no memory for it"}};
+  const auto trial = Trial::Make(input);
+  ASSERT_TRUE(trial.ok()) << trial.status();
+  ASSERT_EQ((*trial)->candidates().size(), 1u);
+  EXPECT_EQ((*trial)->candidates()[0].setting.kernel, "good");
+  ASSERT_EQ((*trial)->refused().size(), 1u);
+  EXPECT_EQ((*trial)->refused()[0].kernel, "unprepared");
+  EXPECT_EQ((*trial)->refused()[0].reason, "no memory for it");
+  EXPECT_EQ(unprepared->asked, 0);
+  input.left_out.push_back({"good", "nor for this one"});
+  const Status none = Trial::Make(input).status();
+  EXPECT_EQ(none.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(none.message().find("unprepared: no memory for it; good: nor for this one"), std::string::npos) << none;
+}
+
 TEST_F(TrialTest, OneCandidateAloneTakesNoMemoryIfOnlyToBeCompared) {
   registry_.dense_update.Add(std::make_unique<ScriptedProduct>("good", 1.0f));
   TrialInput input = Product(40, 24, false);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <new>
@@ -16,6 +18,7 @@
 
 #include "engine/base/error.h"
 #include "engine/execute/awaited.h"
+#include "engine/tune/kept_record.h"
 #include "engine/tune/work.h"
 #include "engine/tuning/leased_runs.h"
 #include "engine/tuning/product_work.h"
@@ -24,13 +27,17 @@
 namespace vicinal::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kName[] = "dense_update prepared";
 // As if a first proposal was refused in its third run and a second one was accepted.
 constexpr int kLoads = 2, kRunsPerLoad = 3, kRuns = kLoads * kRunsPerLoad;
-constexpr int64_t kPreparationBytes = 1000;
+// More than any trial here takes; nobody allocates it.
+constexpr int64_t kPreparationBytes = int64_t{1} << 30;
 
 class AnyProduct : public DenseUpdateKernel {
  public:
@@ -50,7 +57,8 @@ class AnyProduct : public DenseUpdateKernel {
 // Knows what it supports after kLoads loads, each with kRunsPerLoad runs.
 class PreparedProduct final : public AnyProduct {
  public:
-  PreparedProduct() : AnyProduct("prepared") {}
+  explicit PreparedProduct(std::string_view name = "prepared", int64_t bytes = kPreparationBytes)
+      : AnyProduct(name), bytes_(bytes) {}
   Refusal WhyNotTried(const DenseUpdateProblem&) const override { return {}; }
   Refusal WhyUnsupported(const DenseUpdateProblem&) const override {
     if (!known_) ++asked_too_early;
@@ -71,7 +79,7 @@ class PreparedProduct final : public AnyProduct {
    public:
     explicit Preparation(const PreparedProduct& kernel) : kernel_(kernel) { ++kernel_.begun, ++kernel_.held; }
     ~Preparation() override { --kernel_.held; }
-    int64_t bytes() const override { return kPreparationBytes; }
+    int64_t bytes() const override { return kernel_.bytes_; }
     Part next() const override {
       if (runs_ == kRuns) return Part::kDone;
       return runs_ == kRunsPerLoad * loads_ ? Part::kLoad : Part::kRun;
@@ -94,26 +102,57 @@ class PreparedProduct final : public AnyProduct {
     int loads_ = 0, runs_ = 0;
   };
 
+  const int64_t bytes_;
   mutable bool known_ = false;
 };
+
+Status DeviceIsFull() { return ResourceExhausted("OUT_OF_MEMORY", "the device is full", std::chrono::seconds(1)); }
 
 class PreparationTest : public TuningWithFirstRuns {
  protected:
   PreparationTest() {
     registry_.dense_update.Add(std::make_unique<AnyProduct>("usual"));
-    auto other = std::make_unique<PreparedProduct>();
-    kernel_ = other.get();
-    registry_.dense_update.Add(std::move(other));
+    kernel_ = Add(std::make_unique<PreparedProduct>());
     work_.key = KeyOf(DenseUpdateProblem{2, 8, 4}, /*epilogue=*/false);
     graph_->tuning().Note(work_);
   }
 
+  // `kernel`, after the others.
+  template <class K>
+  K* Add(std::unique_ptr<K> kernel) {
+    K* const added = kernel.get();
+    registry_.dense_update.Add(std::move(kernel));
+    return added;
+  }
+  // Takes all of the budget but `free` bytes.
+  Reservation Fill(int64_t free) {
+    StatusOr<Reservation> taken = budget_.Reserve(Account::kGraphs, kBudgetBytes - free, "the test");
+    EXPECT_TRUE(taken.ok()) << taken.status();
+    return *std::move(taken);
+  }
+  // What plans, Explain and the state directory ask of the kernels once the product is tuned.
+  void AskAsRequestsDo() const {
+    const DenseUpdateProblem problem = DenseUpdateProblemOf(work_.key, 2);
+    const std::optional<KernelSetting> found = graph_->tuning().Find(work_.key);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(HasChoice(registry_.dense_update, problem, DeviceKind::kCpu));
+    for (const std::string& name : {found->kernel, std::string()})
+      EXPECT_TRUE(registry_.dense_update.Choose(problem, DeviceKind::kCpu, name).ok());
+    AdjacencyShape shape;
+    shape.rows = shape.cols = 2;
+    (void)ReductionOrderOf(registry_, DeviceKind::kCpu, shape, work_.key, found);
+    const TuningEntry entry{work_, *graph_->tuning().Record(work_.key)};
+    const KeptRecord kept = Keep(registry_, DeviceKind::kCpu, entry);
+    EXPECT_TRUE(Usable(registry_, DeviceKind::kCpu, shape, false, kept).ok());
+  }
+
+  using LeftOut = StatusOr<std::vector<KernelRefusal>>;
   // Of one product, without the measurements that would follow.
-  Status Prepare(const std::function<bool()>& stopping = [] { return false; }) {
+  LeftOut Prepare(const std::function<bool()>& stopping = [] { return false; }) {
     const TuningService::Parts parts = Parts();
     return PrepareWith(parts, stopping);
   }
-  Status PrepareWith(const TuningTools& tools, const std::function<bool()>& stopping) {
+  LeftOut PrepareWith(const TuningTools& tools, const std::function<bool()>& stopping) {
     TuningJob job;
     job.graph = graph_;
     job.work = work_;
@@ -221,7 +260,7 @@ TEST_F(PreparationTest, ARefusalIsAnAnswer) {
 }
 
 TEST_F(PreparationTest, WhatIsInterruptedLeavesNothingAndBeginsAnew) {
-  const Status stopped = Prepare([this] { return kernel_->runs == kRunsPerLoad + 1; });
+  const Status stopped = Prepare([this] { return kernel_->runs == kRunsPerLoad + 1; }).status();
   EXPECT_EQ(stopped.code(), StatusCode::kUnavailable) << stopped;
   EXPECT_EQ(kernel_->runs, kRunsPerLoad + 1);
   EXPECT_EQ(kernel_->held, 0);
@@ -229,7 +268,7 @@ TEST_F(PreparationTest, WhatIsInterruptedLeavesNothingAndBeginsAnew) {
 
   TuningService::Parts gone = Parts();
   gone.is_current = [this](const PreparedGraph&) { return kernel_->loads < kLoads + 1; };
-  const Status replaced = PrepareWith(gone, [] { return false; });
+  const Status replaced = PrepareWith(gone, [] { return false; }).status();
   EXPECT_EQ(replaced.code(), StatusCode::kCancelled) << replaced;
   EXPECT_EQ(kernel_->runs, kRunsPerLoad + 1) << "the graph went after the load";
   EXPECT_EQ(kernel_->held, 0);
@@ -242,20 +281,19 @@ TEST_F(PreparationTest, WhatIsInterruptedLeavesNothingAndBeginsAnew) {
   EXPECT_EQ(kernel_->begun, 3);
 }
 
-TEST_F(PreparationTest, AFailedRunIsReportedAndTriedAgainOnDemand) {
+TEST_F(PreparationTest, ALackOfMemoryLeavesTheKernelOutUntilTheNextTuning) {
   const auto fails_once = [this](const std::function<Status()>& failure) {
     kernel_->on_run = [this, failure] { return kernel_->runs == 2 ? failure() : OkStatus(); };
     kernel_->runs = 0;
-    const TuningRecord failed = Tune();
-    EXPECT_EQ(failed.state, TuningState::kFailed);
+    const TuningRecord record = Tune();
+    EXPECT_EQ(record.state, TuningState::kTuned);
     EXPECT_EQ(kernel_->runs, 2) << "nothing ran after the failure";
     EXPECT_EQ(kernel_->held, 0);
     EXPECT_EQ(budget_.Snapshot().tuning, 0);
-    return failed.note;
+    EXPECT_EQ(record.refused.size(), 1u);
+    return record.refused.empty() ? "" : record.refused[0].reason;
   };
-  EXPECT_EQ(
-      fails_once([] { return ResourceExhausted("OUT_OF_MEMORY", "the device is full", std::chrono::seconds(1)); }),
-      "the device is full");
+  EXPECT_EQ(fails_once(&DeviceIsFull), "left out, because it could not be prepared: the device is full");
   EXPECT_THAT(fails_once([]() -> Status { throw std::bad_alloc(); }), HasSubstr("not enough memory to tune"));
   EXPECT_EQ(kernel_->asked_too_early, 0);
   EXPECT_EQ(runs.WhyQuarantined(kName), "") << "a lack of memory says nothing about a kernel";
@@ -266,11 +304,15 @@ TEST_F(PreparationTest, AFailedRunIsReportedAndTriedAgainOnDemand) {
   EXPECT_EQ(record.candidates.size(), 2u);
 }
 
-TEST_F(PreparationTest, AFailedLoadIsReported) {
-  kernel_->on_load = [] { return ResourceExhausted("OUT_OF_MEMORY", "the device is full", std::chrono::seconds(1)); };
-  EXPECT_EQ(Tune().note, "the device is full");
+TEST_F(PreparationTest, ALoadThatLacksMemoryToo) {
+  kernel_->on_load = &DeviceIsFull;
+  const TuningRecord record = Tune();
+  EXPECT_EQ(record.state, TuningState::kTuned);
+  ASSERT_EQ(record.refused.size(), 1u);
+  EXPECT_THAT(record.refused[0].reason, HasSubstr("the device is full"));
   EXPECT_EQ(kernel_->runs, 0);
   EXPECT_EQ(kernel_->held, 0);
+  EXPECT_EQ(kernel_->asked_too_early, 0);
 }
 
 // Also in a run without a mark.
@@ -287,14 +329,130 @@ TEST_F(PreparationTest, AKernelThatLosesTheDeviceIsNotPreparedAgain) {
   EXPECT_EQ(kernel_->asked_too_early, 0);
 }
 
-TEST_F(PreparationTest, WhatDoesNotFitIntoTheBudgetIsNotBegun) {
+TEST_F(PreparationTest, AFullBudgetLeavesTheKernelOutAndOthersAreMeasured) {
+  Add(std::make_unique<AnyProduct>("third"));
+  Reservation full = Fill(kPreparationBytes - 1);
+  const TuningRecord without = Tune();
+  ASSERT_EQ(without.state, TuningState::kTuned) << without.note;
+  ASSERT_EQ(without.candidates.size(), 2u);
+  for (const TuningCandidate& candidate : without.candidates) {
+    EXPECT_NE(candidate.setting.kernel, "prepared");
+    EXPECT_GT(candidate.samples, 0);
+  }
+  EXPECT_THAT(without.note,
+              StartsWith("prepared was left out, because memory was short; tune again when more is free"));
+  ASSERT_EQ(without.refused.size(), 1u);
+  EXPECT_EQ(without.refused[0].kernel, "prepared");
+  EXPECT_THAT(without.refused[0].reason,
+              AllOf(StartsWith("left out, because it could not be prepared: preparing a kernel of products needs up to "
+                               "1073741824 bytes (1024.0 MiB), 1 bytes more than is free"),
+                    HasSubstr("held by graphs")));
+  EXPECT_TRUE(without.incomplete);
+  EXPECT_EQ(kernel_->loads, 0);
+  EXPECT_EQ(kernel_->held, 0);
+  EXPECT_EQ(budget_.Snapshot().tuning, 0);
+  AskAsRequestsDo();
+  EXPECT_EQ(kernel_->asked_too_early, 0) << "who asks would wait for all of it, and it would take what is not reserved";
+  EXPECT_TRUE(graph_->tuning().Decided().empty()) << "the next load of the graph tries again";
+
+  full.Release();
+  const TuningRecord with = Tune();
+  EXPECT_EQ(with.state, TuningState::kTuned) << with.note;
+  EXPECT_EQ(with.candidates.size(), 3u);
+  EXPECT_TRUE(with.refused.empty());
+  EXPECT_THAT(with.note, Not(HasSubstr("left out")));
+  EXPECT_FALSE(with.incomplete);
+  EXPECT_EQ(kernel_->runs, kRuns);
+  EXPECT_EQ(kernel_->asked_too_early, 0);
+  EXPECT_EQ(graph_->tuning().Decided().size(), 1u);
+}
+
+TEST_F(PreparationTest, AFullBudgetThatLeavesNothingToCompareIsNoFailure) {
+  const Reservation full = Fill(0);
+  const TuningRecord record = Tune();
+  EXPECT_EQ(record.state, TuningState::kTuned);
+  EXPECT_EQ(record.note,
+            "one candidate only: nothing to measure; prepared was left out, because memory was short; tune again when "
+            "more is free");
+  EXPECT_EQ(record.refused.size(), 1u);
+  EXPECT_EQ(kernel_->asked_too_early, 0);
+}
+
+// A choice that was measured without it serves after a restart, too, with its bits.
+TEST_F(PreparationTest, AChoiceWithoutTheKernelIsKept) {
+  Add(std::make_unique<AnyProduct>("third"));
+  faster = "third";
+  const Reservation full = Fill(kPreparationBytes - 1);
+  const TuningRecord record = Tune();
+  ASSERT_NE(record.choice(), nullptr);
+  EXPECT_EQ(record.choice()->setting.kernel, "third");
+  EXPECT_TRUE(record.incomplete);
+  EXPECT_EQ(graph_->tuning().Decided().size(), 1u);
+}
+
+TEST_F(PreparationTest, WhatNeverFitsIntoTheBudgetIsNotBegun) {
   MemoryBudget small(kPreparationBytes - 1);
   TuningService::Parts parts = Parts();
   parts.budget = &small;
-  const Status refused = PrepareWith(parts, [] { return false; });
-  EXPECT_EQ(DetailOf(refused)->reason, "OVER_BUDGET") << refused;
+  const LeftOut left_out = PrepareWith(parts, [] { return false; });
+  ASSERT_TRUE(left_out.ok()) << left_out.status();
+  ASSERT_EQ(left_out->size(), 1u);
+  EXPECT_EQ(left_out->front().kernel, "prepared");
+  EXPECT_THAT(left_out->front().reason, HasSubstr("--memory_budget_bytes"));
   EXPECT_EQ(kernel_->loads, 0);
   EXPECT_TRUE(runs.TakeBegun().empty());
+}
+
+// One kernel fits, one does not, one finds the device full, and one fits again, for each gave back what it had.
+TEST_F(PreparationTest, EachOfSeveralKernelsFitsOrIsLeftOut) {
+  PreparedProduct* const large = Add(std::make_unique<PreparedProduct>("large", kPreparationBytes + 1));
+  PreparedProduct* const unlucky = Add(std::make_unique<PreparedProduct>("unlucky", kPreparationBytes - 1));
+  PreparedProduct* const last = Add(std::make_unique<PreparedProduct>("last", kPreparationBytes));
+  std::vector<int64_t> reserved;
+  const auto note_reserved = [&] {
+    reserved.push_back(budget_.Snapshot().tuning);
+    return OkStatus();
+  };
+  for (PreparedProduct* const kernel : {kernel_, large, unlucky, last}) kernel->on_load = note_reserved;
+  unlucky->on_run = [&] { return unlucky->runs == 2 ? DeviceIsFull() : OkStatus(); };
+  const Reservation full = Fill(kPreparationBytes);
+  const LeftOut left_out = Prepare();
+  ASSERT_TRUE(left_out.ok()) << left_out.status();
+  ASSERT_EQ(left_out->size(), 2u);
+  EXPECT_EQ((*left_out)[0].kernel, "large");
+  EXPECT_EQ((*left_out)[1].kernel, "unlucky");
+  EXPECT_THAT((*left_out)[1].reason, HasSubstr("the device is full"));
+  EXPECT_EQ(reserved, (std::vector<int64_t>{kPreparationBytes, kPreparationBytes, kPreparationBytes - 1,
+                                            kPreparationBytes, kPreparationBytes}));
+  EXPECT_EQ(kernel_->runs, kRuns);
+  EXPECT_EQ(large->loads, 0);
+  EXPECT_EQ(last->runs, kRuns);
+  EXPECT_EQ(budget_.Snapshot().tuning, 0);
+
+  const TuningRecord record = Tune();
+  EXPECT_EQ(record.state, TuningState::kTuned) << record.note;
+  EXPECT_EQ(record.candidates.size(), 4u) << "the device is not full any more";
+  EXPECT_THAT(record.note, HasSubstr("large was left out"));
+  for (const PreparedProduct* const kernel : {kernel_, large, unlucky, last}) {
+    EXPECT_EQ(kernel->held, 0);
+    EXPECT_EQ(kernel->asked_too_early, 0);
+  }
+}
+
+TEST_F(PreparationTest, AStopAfterAKernelWasLeftOutGivesAllBack) {
+  PreparedProduct* const small = Add(std::make_unique<PreparedProduct>("small", 1));
+  const Reservation full = Fill(kPreparationBytes - 1);
+  int64_t reserved = 0;
+  small->on_run = [&] {
+    reserved = budget_.Snapshot().tuning;
+    return OkStatus();
+  };
+  const LeftOut stopped = Prepare([&] { return small->runs == 1; });
+  EXPECT_EQ(stopped.status().code(), StatusCode::kUnavailable) << stopped.status();
+  EXPECT_EQ(reserved, 1);
+  EXPECT_EQ(small->runs, 1);
+  EXPECT_EQ(small->held, 0);
+  EXPECT_EQ(budget_.Snapshot().tuning, 0);
 }
 
 }  // namespace

@@ -39,12 +39,15 @@ class ProductsTest : public TuningTest {
   // For twenty rounds of two candidates.
   static constexpr Nanoseconds kBudget = std::chrono::milliseconds(200);
 
-  void MakeWithTwo(double share, Nanoseconds budget) {
+  void MakeWithTwo(double share, Nanoseconds budget) { MakeOn("two_products", share, budget); }
+  // On the device of that backend.
+  void MakeOn(const std::string& backend, double share, Nanoseconds budget) {
     meter_ = std::make_unique<ToldMeter>(PairedTakes(share));
     EngineOptions options;
     options.clock = engine_clock_;
     options.device = "cuda:0";
-    options.backend_path = VICINAL_LIB_DIR "/libvicinal_two_products_backend.so";
+    options.backend_path = VICINAL_LIB_DIR "/libvicinal_" + backend + "_backend.so";
+    options.memory_budget_bytes = int64_t{1} << 30;
     options.tuning_budget = budget;
     options.stats = &ended_;
     engine_ = MakeEngine(options, meter_.get());
@@ -163,6 +166,36 @@ TEST_F(ProductsTest, InTheBackgroundToo) {
   for (const TuningRecord& record : ProductRecords()) ExpectTheFastOne(record);
   (void)Result();
   EXPECT_EQ(ProductKernels(), (Kernels{"paired", "paired"}));
+}
+
+// Who asks it would prepare it at once, and the backend ends the process then.
+TEST_F(ProductsTest, NoRequestAsksAKernelThatMemoryWasTooShortFor) {
+  MakeOn("unaffordable_product", 1.0, kBudget);
+  const InferenceResult before = Result();
+  (void)AwaitTuning("g");
+  const auto expect_left_out = [this] {
+    const std::vector<TuningRecord> records = ProductRecords();
+    EXPECT_EQ(records.size(), 2u);
+    for (const TuningRecord& record : records) {
+      EXPECT_EQ(record.state, TuningState::kTuned) << record.note;
+      EXPECT_THAT(record.note, HasSubstr("unaffordable was left out"));
+      EXPECT_TRUE(std::any_of(record.refused.begin(), record.refused.end(), [](const KernelRefusal& refused) {
+        return refused.kernel == "unaffordable" && refused.reason.find("--memory_budget_bytes") != std::string::npos;
+      }));
+    }
+  };
+  expect_left_out();
+  ASSERT_TRUE(engine_->TuneGraph(Products()).ok()) << "asked for again, it is tried again";
+  expect_left_out();
+  const InferenceResult after = Result();
+  EXPECT_EQ(after.values, before.values);
+  EXPECT_EQ(after.served_by.numerics_revision, before.served_by.numerics_revision);
+  InferenceRequest some = AllNodes("g", "m");
+  some.nodes.all = false;
+  some.nodes.ids = {3, 19'999};
+  (void)Result(some);
+  EXPECT_EQ(ProductKernels(), (Kernels{"simd_rows", "simd_rows"}));
+  EXPECT_TRUE(engine_->ExportTuning("g").ok());
 }
 
 TEST_F(ProductsTest, AnotherOrderMustBeWorthIt) {

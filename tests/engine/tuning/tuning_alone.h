@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -78,7 +80,9 @@ class TuningAlone : public ::testing::Test {
   }
 
   const std::unique_ptr<Device> device_ = MakeCpuDevice(1);
-  MemoryBudget budget_{0};
+  // So much that it only runs out where a test fills it.
+  static constexpr int64_t kBudgetBytes = int64_t{1} << 40;
+  MemoryBudget budget_{kBudgetBytes};
   KernelRegistry registry_;
   ScriptedRunner runner_;
   Executor executor_{*device_, &runner_, {1, &Clock::Real(), &StatsSink::Null()}};
@@ -96,6 +100,7 @@ class TuningAlone : public ::testing::Test {
 // Made before the service.
 struct OwnFirstRuns {
   RememberedRuns runs;
+  std::string faster;  // this kernel takes half of the time
 };
 
 // With a memory of first runs; each run takes a microsecond.
@@ -103,10 +108,11 @@ class TuningWithFirstRuns : private OwnFirstRuns, public TuningAlone {
  protected:
   TuningWithFirstRuns()
       : TuningAlone(
-            [](const TuningKey&, const KernelSetting&) {
-              return RunSample{1e-6, false};
+            [this](const TuningKey&, const KernelSetting& setting) {
+              return RunSample{(setting.kernel == faster ? 0.5 : 1.0) * 1e-6, false};
             },
             Clock::Real(), &runs) {}
+  using OwnFirstRuns::faster;
   using OwnFirstRuns::runs;
 };
 
