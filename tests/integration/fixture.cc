@@ -138,6 +138,12 @@ v1::ClassifyRequest IntegrationTest::TinyRequest() {
   return request;
 }
 
+double IntegrationTest::MetricOf(const std::string& sample) const {
+  const auto page = server_->Scrape();
+  const size_t at = page.ok() ? page->find("\n" + sample + " ") : std::string::npos;
+  return at == std::string::npos ? -1.0 : std::stod(page->substr(at + sample.size() + 2));
+}
+
 void IntegrationTest::ExpectServes() {
   ASSERT_NE(client_, nullptr);
   const auto reply = client_->Classify(TinyRequest());

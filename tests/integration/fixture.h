@@ -57,6 +57,8 @@ class IntegrationTest : public ::testing::Test {
   void UploadTinyModel(const std::string& name = "tiny", const client::UploadOptions& options = {},
                        bool replace = false);
   static v1::ClassifyRequest TinyRequest();
+  // The value of a sample of the metrics page, such as name{label="value"}; below 0: it is not there.
+  double MetricOf(const std::string& sample) const;
   // Whatever happened before, a good request is answered.
   void ExpectServes();
 

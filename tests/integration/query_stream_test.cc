@@ -4,7 +4,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -62,12 +61,6 @@ class QueryStreamTest : public IntegrationTest {
     const absl::Status end = stream.Finish();
     EXPECT_TRUE(end.ok()) << end;
     return answers;
-  }
-  // The value of a metric without labels; below 0: it is not there.
-  double MetricOf(const std::string& name) {
-    const auto page = server_->Scrape();
-    const size_t at = page.ok() ? page->find("\n" + name + " ") : std::string::npos;
-    return at == std::string::npos ? -1 : std::strtod(page->c_str() + at + name.size() + 2, nullptr);
   }
   bool Scraped(const std::string& line) {
     const auto page = server_->Scrape();

@@ -121,12 +121,6 @@ TEST_F(ServingTest, ExplainAndCapabilities) {
   EXPECT_FALSE(capabilities->devices(0).description().empty());
 }
 
-// Value of a sample of a metrics page; -1 when it is not there.
-double SampleOf(const absl::StatusOr<std::string>& page, const std::string& sample) {
-  const size_t at = page.ok() ? page->find("\n" + sample + " ") : std::string::npos;
-  return at == std::string::npos ? -1.0 : std::stod(page->substr(at + sample.size() + 2));
-}
-
 TEST_F(ServingTest, AReplyThatNobodyReadsCountsAgainstTheBudget) {
   constexpr int64_t kNodes = 200'000, kWidth = 4;
   v1::UploadGraphSpec spec;
@@ -145,7 +139,7 @@ TEST_F(ServingTest, AReplyThatNobodyReadsCountsAgainstTheBudget) {
   request.mutable_nodes()->clear_ids();
   request.mutable_nodes()->set_all(true);
   const std::string requests = "vicinal_memory_bytes{kind=\"requests\"}";
-  const double before = SampleOf(server_->Scrape(), requests);
+  const double before = MetricOf(requests);
   // The connection takes 64 KiB and no more, until somebody reads.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -155,10 +149,10 @@ TEST_F(ServingTest, AReplyThatNobodyReadsCountsAgainstTheBudget) {
   const auto reader = stub->EmbedStream(&context, request);
   v1::EmbedResponse piece;
   ASSERT_TRUE(reader->Read(&piece));
-  EXPECT_EQ(SampleOf(server_->Scrape(), requests), before + kNodes * kWidth * sizeof(float));
+  EXPECT_EQ(MetricOf(requests), before + kNodes * kWidth * sizeof(float));
   context.TryCancel();
   reader->Finish();
-  while (SampleOf(server_->Scrape(), requests) != before) {
+  while (MetricOf(requests) != before) {
   }
 }
 

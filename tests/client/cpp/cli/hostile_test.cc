@@ -328,6 +328,32 @@ TEST_F(HostileTest, LinksAreThoseThatWereAskedFor) {
   ExpectRefused(every, "begins at row 1");
 }
 
+TEST_F(HostileTest, ABadPieceAmidGoodOnesOfPartnersIsRefused) {
+  // Five pieces of two rows, of which the third is `third`.
+  const auto refuse = [&](v1::TopLinksResponse third, int64_t first_row, const std::string& why) {
+    third.set_first_row(first_row);
+    const auto piece = [third](int64_t i) {
+      if (i == 2) return third.SerializeAsString();
+      v1::TopLinksResponse good = Partners(2, 2);
+      good.set_first_row(2 * i);
+      return good.SerializeAsString();
+    };
+    Answer("TopLinksStream", HostileReply{piece, 5, grpc::Status::OK});
+    const std::string line = "top-links --graph g --model m --ids none --k 2";
+    if (!why.empty()) return ExpectRefused(line, why);
+    EXPECT_EQ(Vicinal(line), kExitOk) << err();
+  };
+  refuse(Partners(2, 2), 4, "");
+  refuse(Partners(2, 2), 5, "begins at row 5");
+  refuse(Partners(2, 2), 2, "begins at row 2");
+  refuse(Partners(2, 3), 4, "3 partners per node");
+  refuse(Partners(0, 2), 4, "a piece has no rows");
+  refuse(Partners(7, 2), 4, "more than the 10 rows");
+  v1::TopLinksResponse uneven = Partners(2, 2);
+  *uneven.mutable_scores() = Partners(2, 1).scores();
+  refuse(uneven, 4, "differ in shape");
+}
+
 TEST_F(HostileTest, APictureIsCheckedBeforeItIsDrawn) {
   const auto spoilt = [&](const std::function<void(v1::GraphPicture*)>& spoil) {
     v1::GraphPicture picture = Picture(1);
