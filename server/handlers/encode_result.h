@@ -45,7 +45,12 @@ Status EncodeClasses(const InferenceResult& result, const ClassifyWants& wants, 
 
 // Maximum memory for a message whose tensors have `bytes`, until it is sent: the message and gRPC's serialised copy.
 inline int64_t MessageBytes(int64_t bytes) { return 2 * bytes; }
-// The same for EncodeClasses of `rows` rows with up to kMaxEncodingThreads threads, including its temporary arrays.
+// The same for `rows` rows of a result, of which `wants` says what the reply has.
+template <class Wants>
+int64_t EncodingBytes(const Wants& wants, int64_t rows, int64_t width) {
+  return MessageBytes(rows * wants.BytesPerRow(width));
+}
+// The same for EncodeClasses with up to kMaxEncodingThreads threads, including its temporary arrays.
 int64_t EncodingBytes(const ClassifyWants& wants, int64_t rows, int64_t classes);
 
 v1::Timing EncodeTiming(const InferenceResult& result, double total_seconds);

@@ -12,8 +12,8 @@
 #include "server/convert.h"
 #include "server/convert_replies.h"
 #include "server/handlers/classify.h"
-#include "server/handlers/cut_result.h"
 #include "server/handlers/encode_result.h"
+#include "server/handlers/submit_pieces.h"
 
 namespace vicinal::server {
 namespace {
@@ -41,15 +41,20 @@ ComputedOver OverOf(const InferenceResult& result) {
 // Bytes of the two ids of an edge, in the engine's result and in the reply.
 constexpr int64_t kEdgeBytes = 2 * sizeof(int64_t);
 
-// Of the tensors of Embed's reply.
-int64_t BytesPerRow(bool attention, int64_t width) {
-  return width * static_cast<int64_t>(sizeof(float)) + (attention ? kEdgeBytes : 0);
-}
+// The requested rows of Embed's reply: of edges, which come with their ends, or of nodes.
+struct EmbedWants {
+  bool attention = false;
 
-void EncodeRows(const InferenceResult& result, bool attention, int64_t first, int64_t count,
+  int64_t BytesPerRow(int64_t width) const {
+    return width * static_cast<int64_t>(sizeof(float)) + (attention ? kEdgeBytes : 0);
+  }
+};
+EmbedWants WantsOf(const v1::EmbedRequest& request) { return {!request.attention().empty()}; }
+
+void EncodeRows(const InferenceResult& result, const EmbedWants& wants, int64_t first, int64_t count,
                 v1::EmbedResponse* response) {
   const float* const values = result.values.data() + first * result.width;
-  if (!attention) return SetTensor(values, count, result.width, response->mutable_embeddings());
+  if (!wants.attention) return SetTensor(values, count, result.width, response->mutable_embeddings());
   SetTensor(values, count, result.width, response->mutable_attention()->mutable_weights());
   SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_attention()->mutable_edges());
 }
@@ -162,7 +167,7 @@ AnswerCheck InferenceHandler::CheckAttention(bool stream, Call* call) {
   return [this, stream, call](const AnswerShape& answer) -> Status {
     const int64_t ids = answer.rows * kEdgeBytes;
     if (stream) return TakeShare(answer, ids, call);
-    const int64_t bytes_per_row = BytesPerRow(/*attention=*/true, answer.width);
+    const int64_t bytes_per_row = EmbedWants{/*attention=*/true}.BytesPerRow(answer.width);
     if (answer.rows > limits_.max_response_bytes / bytes_per_row) {
       const int64_t bytes = answer.rows * bytes_per_row;
       return OverLimit(
@@ -171,7 +176,7 @@ AnswerCheck InferenceHandler::CheckAttention(bool stream, Call* call) {
                        " heads have ", bytes, " bytes, over this server's limit of ", limits_.max_response_bytes,
                        " bytes for one message (--max_response_bytes); use EmbedStream, or ask for fewer nodes"));
     }
-    return TakeShare(answer, ids + MessageBytes(answer.rows * BytesPerRow(true, answer.width)), call);
+    return TakeShare(answer, ids + MessageBytes(answer.rows * bytes_per_row), call);
   };
 }
 
@@ -306,12 +311,11 @@ void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::Em
                              const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const bool attention = !request.attention().empty();
-  const auto use = [this, &call, attention, response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(MessageBytes(result.rows * BytesPerRow(attention, result.width)), call);
+  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
+    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    EncodeRows(result, attention, 0, result.rows, response);
+    EncodeRows(result, wants, 0, result.rows, response);
     *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
@@ -355,40 +359,23 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
   ClassifyWants wants;
   StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants, done](InferenceResult result) {
-    const int64_t rows = RowsPerPiece(wants.BytesPerRow(result.width), limits_.max_response_bytes);
-    const Status status = ReserveReply(EncodingBytes(wants, std::min(rows, result.rows), result.width), call);
-    if (!status.ok()) return done(status);
-    const auto encode = [this, wants, stop = StopOf(call)](const InferenceResult& whole, int64_t first, int64_t count,
-                                                           v1::ClassifyResponse* piece) {
-      return EncodeClasses(whole, wants, first, count, stop, &encoders_, piece);
-    };
-    done(Cut<v1::ClassifyResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  const auto encode = [this, wants, stop = StopOf(call)](const InferenceResult& result, int64_t first, int64_t count,
+                                                         v1::ClassifyResponse* piece) {
+    return EncodeClasses(result, wants, first, count, stop, &encoders_, piece);
   };
-  const Done fail = [done](const Status& status) { done(status); };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
-  if (!submitted.ok()) Refuse(submitted, fail);
+  SubmitPieces(call, *std::move(decoded), wants, encode, done);
 }
 
 void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
                                    const PiecesDone<v1::EmbedResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, attention = !request.attention().empty(), done](InferenceResult result) {
-    const int64_t bytes = BytesPerRow(attention, result.width);
-    const int64_t rows = RowsPerPiece(bytes, limits_.max_response_bytes);
-    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * bytes), call);
-    if (!status.ok()) return done(status);
-    const auto encode = [attention](const InferenceResult& whole, int64_t first, int64_t count,
-                                    v1::EmbedResponse* piece) {
-      EncodeRows(whole, attention, first, count, piece);
-      return OkStatus();
-    };
-    done(Cut<v1::EmbedResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  const EmbedWants wants = WantsOf(request);
+  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count, v1::EmbedResponse* piece) {
+    EncodeRows(result, wants, first, count, piece);
+    return OkStatus();
   };
-  const Done fail = [done](const Status& status) { done(status); };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
-  if (!submitted.ok()) Refuse(submitted, fail);
+  SubmitPieces(call, *std::move(decoded), wants, encode, done);
 }
 
 }  // namespace vicinal::server

@@ -93,6 +93,11 @@ class InferenceHandler {
   template <class Response, class Submit>
   void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
                      const Submit& submit);
+  // Submits, and hands the result on in pieces of whole rows. `wants.BytesPerRow(width)`: of a piece's tensors;
+  // `encode(result, first, count, response)` makes one (submit_pieces.h).
+  template <class Response, class Wants, class Encode>
+  void SubmitPieces(Call& call, InferenceRequest&& request, const Wants& wants, const Encode& encode,
+                    const PiecesDone<Response>& done);
   // Answers a call that the engine did not take; under load a little later.
   void Refuse(const Status& why, Done done);
   // Counts `bytes` of a reply against the memory budget until the call has ended; codes as MemoryBudget::Reserve.

@@ -10,22 +10,24 @@
 #include "engine/base/error.h"
 #include "server/convert.h"
 #include "server/convert_replies.h"
-#include "server/handlers/cut_result.h"
 #include "server/handlers/encode_result.h"
 #include "server/handlers/inference_handler.h"
+#include "server/handlers/submit_pieces.h"
 
 namespace vicinal::server {
 namespace {
 
-// Bytes of the ids that come with a score, in the engine's result and in the reply's tensors.
-int64_t BytesOfIds(const v1::PredictLinksRequest& request) { return request.all_edges() ? 16 : 0; }
-int64_t BytesOfIds(const v1::TopLinksRequest&) { return 8; }
+// The requested parts of a reply.
+struct LinkWants {
+  int64_t id_bytes = 0;  // of the ids that come with a score, in the engine's result and in the reply's tensors
+  bool probabilities = false;
 
-// Bytes of the reply's tensors for one score.
-template <class Request>
-int64_t BytesOfScore(const Request& request) {
-  return 4 + (request.return_probabilities() ? 4 : 0) + BytesOfIds(request);
+  int64_t BytesPerRow(int64_t scores) const { return scores * (4 + (probabilities ? 4 : 0) + id_bytes); }
+};
+LinkWants WantsOf(const v1::PredictLinksRequest& request) {
+  return {request.all_edges() ? 16 : 0, request.return_probabilities()};
 }
+LinkWants WantsOf(const v1::TopLinksRequest& request) { return {8, request.return_probabilities()}; }
 
 void SetProbabilities(const float* scores, int64_t rows, int64_t cols, v1::Tensor* tensor) {
   std::vector<float> probabilities(scores, scores + rows * cols);
@@ -33,28 +35,20 @@ void SetProbabilities(const float* scores, int64_t rows, int64_t cols, v1::Tenso
   SetTensor(probabilities.data(), rows, cols, tensor);
 }
 
-// The requested parts of a reply.
-struct LinkWants {
-  bool ends = false, probabilities = false;
-};
-LinkWants WantsOf(const v1::PredictLinksRequest& request) {
-  return {request.all_edges(), request.return_probabilities()};
-}
-
 void EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
                  v1::PredictLinksResponse* response) {
   const float* const scores = result.values.data() + first;
   SetTensor(scores, count, 1, response->mutable_scores());
-  if (wants.ends) SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_links());
+  if (wants.id_bytes > 0) SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_links());
   if (wants.probabilities) SetProbabilities(scores, count, 1, response->mutable_probabilities());
 }
 
-void EncodePartners(const InferenceResult& result, bool probabilities, int64_t first, int64_t count,
+void EncodePartners(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
                     v1::TopLinksResponse* response) {
   const float* const scores = result.values.data() + first * result.width;
   SetTensor(result.links.data() + first * result.width, count, result.width, response->mutable_partners());
   SetTensor(scores, count, result.width, response->mutable_scores());
-  if (probabilities) SetProbabilities(scores, count, result.width, response->mutable_probabilities());
+  if (wants.probabilities) SetProbabilities(scores, count, result.width, response->mutable_probabilities());
 }
 
 }  // namespace
@@ -106,7 +100,8 @@ StatusOr<InferenceRequest> InferenceHandler::DecodeLinks(Call& call, const v1::P
   }
   out.options.output = request.output();
   out.links = std::move(links);
-  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), stream, &call);
+  const LinkWants wants = WantsOf(request);
+  out.check_answer = CheckLinks(wants.BytesPerRow(1), wants.id_bytes, stream, &call);
   return out;
 }
 
@@ -132,7 +127,8 @@ StatusOr<InferenceRequest> InferenceHandler::DecodePartners(Call& call, const v1
   wanted.include_self = request.include_self();
   out.options.output = request.output();
   out.links = std::move(links);
-  out.check_answer = CheckLinks(BytesOfScore(request), BytesOfIds(request), stream, &call);
+  const LinkWants wants = WantsOf(request);
+  out.check_answer = CheckLinks(wants.BytesPerRow(1), wants.id_bytes, stream, &call);
   return out;
 }
 
@@ -140,9 +136,8 @@ void InferenceHandler::PredictLinks(Call& call, const v1::PredictLinksRequest& r
                                     v1::PredictLinksResponse* response, const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants = WantsOf(request), bytes = BytesOfScore(request), response,
-                    done](const InferenceResult& result) {
-    const Status status = ReserveReply(MessageBytes(result.rows * bytes), call);
+  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
+    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
     EncodeLinks(result, wants, 0, result.rows, response);
@@ -157,33 +152,24 @@ void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequ
                                           const PiecesDone<v1::PredictLinksResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants = WantsOf(request), bytes = BytesOfScore(request),
-                    done](InferenceResult result) {
-    const int64_t rows = RowsPerPiece(bytes, limits_.max_response_bytes);
-    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * bytes), call);
-    if (!status.ok()) return done(status);
-    const auto encode = [wants](const InferenceResult& whole, int64_t first, int64_t count,
-                                v1::PredictLinksResponse* piece) {
-      EncodeLinks(whole, wants, first, count, piece);
-      return OkStatus();
-    };
-    done(Cut<v1::PredictLinksResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  const LinkWants wants = WantsOf(request);
+  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count,
+                              v1::PredictLinksResponse* piece) {
+    EncodeLinks(result, wants, first, count, piece);
+    return OkStatus();
   };
-  const Done fail = [done](const Status& status) { done(status); };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
-  if (!submitted.ok()) Refuse(submitted, fail);
+  SubmitPieces(call, *std::move(decoded), wants, encode, done);
 }
 
 void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response,
                                 const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, probabilities = request.return_probabilities(), bytes = BytesOfScore(request),
-                    response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(MessageBytes(result.rows * result.width * bytes), call);
+  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
+    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
     if (!status.ok()) return done(status);
     *response->mutable_served_by() = ToProto(result.served_by);
-    EncodePartners(result, probabilities, 0, result.rows, response);
+    EncodePartners(result, wants, 0, result.rows, response);
     *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
     done(OkStatus());
   };
@@ -195,22 +181,13 @@ void InferenceHandler::TopLinksStream(Call& call, const v1::TopLinksRequest& req
                                       const PiecesDone<v1::TopLinksResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, probabilities = request.return_probabilities(), bytes = BytesOfScore(request),
-                    done](InferenceResult result) {
-    const int64_t row = result.width * bytes;
-    const int64_t rows = RowsPerPiece(row, limits_.max_response_bytes);
-    const Status status = ReserveReply(MessageBytes(std::min(rows, result.rows) * row), call);
-    if (!status.ok()) return done(status);
-    const auto encode = [probabilities](const InferenceResult& whole, int64_t first, int64_t count,
-                                        v1::TopLinksResponse* piece) {
-      EncodePartners(whole, probabilities, first, count, piece);
-      return OkStatus();
-    };
-    done(Cut<v1::TopLinksResponse>(std::move(result), rows, call, metrics_, clock_, encode));
+  const LinkWants wants = WantsOf(request);
+  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count,
+                              v1::TopLinksResponse* piece) {
+    EncodePartners(result, wants, first, count, piece);
+    return OkStatus();
   };
-  const Done fail = [done](const Status& status) { done(status); };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, use, fail));
-  if (!submitted.ok()) Refuse(submitted, fail);
+  SubmitPieces(call, *std::move(decoded), wants, encode, done);
 }
 
 }  // namespace vicinal::server
