@@ -36,6 +36,7 @@ def parse_arguments():
     parser.add_argument("--functions", default=",".join(message_functions.MESSAGES))
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--edges", type=int, default=400_000)
+    parser.add_argument("--tune", action="store_true", help="measure the settings of expressions first, as a server does in the background")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=5, help="turns of each contestant")
     parser.add_argument("--turn-ms", type=float, default=200, help="of a contestant")
@@ -64,7 +65,7 @@ class Contest:
         with open(files["architecture"], "w", encoding="utf-8") as file:
             json.dump({"format": "vicinal.model/1", "in_channels": FEATURES, "layers": [layer]}, file)
         exchange.write_safetensors(files["weights"], {f"a.{key}": tensor.numpy() for key, tensor in module.state_dict().items()})
-        return self.worker.ask("forward", **files)["kernels"], np.fromfile(files["result"], np.float32)
+        return self.worker.ask("forward", tune=self.options.tune, **files)["kernels"], np.fromfile(files["result"], np.float32)
 
     def run(self, name):
         torch.manual_seed(1)
@@ -91,7 +92,7 @@ def main():
     torch.set_grad_enabled(False)
     torch.set_num_threads(options.threads)
     report = {"torch": torch.__version__, "torch_geometric": torch_geometric.__version__, "nodes": options.nodes, "edges": options.edges,
-              "threads": options.threads, "cells": []}
+              "threads": options.threads, "tuned": options.tune, "cells": []}
     with tempfile.TemporaryDirectory() as folder:
         worker = workers.Process([options.worker, str(options.threads), "cpu"])
         try:
