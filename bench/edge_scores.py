@@ -20,6 +20,7 @@ sys.path.insert(0, ROOT)
 
 import numpy as np
 
+from bench.binary_graph import read_graph
 from bench.peers import exchange, workers
 
 TOLERANCE = 1e-5
@@ -38,15 +39,6 @@ def parse_arguments():
     parser.add_argument("--processor", action="store_true", help="processor time, on a machine that others use; with one thread")
     parser.add_argument("--json", required=True)
     return parser.parse_args()
-
-
-def read_graph(path):
-    """Number of nodes, and edge_index [2, E] by target, of a file of bench/binary_graph.h."""
-    with open(path, "rb") as file:
-        nodes, edges = np.fromfile(file, np.int64, 2)
-        row_ptr = np.fromfile(file, np.int32, nodes + 1)
-        source = np.fromfile(file, np.int32, edges)
-    return int(nodes), np.stack([source, np.repeat(np.arange(nodes, dtype=np.int32), np.diff(row_ptr))])
 
 
 class Contestant:
@@ -122,7 +114,7 @@ def main():
     report["cells"] = []
     with tempfile.TemporaryDirectory() as folder:
         for path in options.graphs.split(","):
-            nodes, edges = read_graph(path)
+            edges, nodes = read_graph(path)
             load(nodes, edges, folder, ours, dgl)
             for width in map(int, options.widths.split(",")):
                 cell = {"graph": os.path.splitext(os.path.basename(path))[0], "nodes": nodes, "edges": int(edges.shape[1])}

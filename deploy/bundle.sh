@@ -94,6 +94,7 @@ copy_libraries() {
 # At the places they have in the repository, where they look for each other.
 copy_scripts() {
   mkdir -p "$folder/bench/cuda/server_checks" "$folder/bench/peers" "$folder/bench/serving" "$folder/bench/state"
+  cp bench/binary_graph.py "$folder/bench"
   cp bench/cuda/*.py bench/cuda/*.sh "$folder/bench/cuda"
   cp bench/cuda/server_checks/*.py "$folder/bench/cuda/server_checks"
   cp bench/peers/__init__.py bench/peers/exchange.py bench/peers/figures.py bench/peers/workers.py "$folder/bench/peers"

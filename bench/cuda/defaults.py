@@ -32,6 +32,7 @@ sys.path.insert(0, ROOT)
 
 import numpy as np
 
+from bench.binary_graph import read_graph
 from bench.cuda import orders
 from bench.cuda.server_checks.comparisons import TOLERANCE, relative_l2
 from bench.cuda.server_checks.served import Server
@@ -64,17 +65,6 @@ def parse_arguments():
     options = parser.parse_args()
     options.bin = os.path.abspath(options.bin)
     return options
-
-
-def read_graph(path):
-    """edge_index [2, E] (sources, targets) of a file of vicinal_bench_graphs, and the number of nodes."""
-    nodes, edges = np.fromfile(path, np.int64, 2)
-    numbers = np.fromfile(path, np.int32, offset=16)
-    targets = np.repeat(np.arange(nodes, dtype=np.int32), np.diff(numbers[: nodes + 1]))
-    sources = numbers[nodes + 1 :]
-    if len(sources) != edges or len(targets) != edges:
-        raise ValueError(f"{path}: its length does not fit {nodes} nodes and {edges} edges")
-    return np.stack([sources, targets]), int(nodes)
 
 
 def spec_of(candidate):

@@ -3,6 +3,7 @@
 """Ten small requests a second on a graph with 10 million edges, from its upload on: when it is tuned, and what tuning costs the requests.
 
   python3 bench/serving/tuning.py --bin build/bench/bin [--device cuda:0] [--json OUT.json]
+  python3 bench/serving/tuning.py --bin bin --device cuda:0 --graph reddit.bin --widths 602,64,41 --json OUT.json   # of vicinal_bench_graphs
 
 Classify of 10 nodes, a GCN with two layers, kept answers off, equal gaps. Two servers with the same calls, one after the other: one that
 tunes in the background and one that does not (--tuning_budget=0). The delay by tuning is the difference of quantiles on the server. The
@@ -19,8 +20,8 @@ import pinned  # first: it says where the next ones are
 
 import common
 import models
+from bench.binary_graph import read_graph
 
-FEATURES, HIDDEN, CLASSES = 16, 16, 8
 WAITING = ("QUEUED", "RUNNING", "SEEDED")
 
 
@@ -28,6 +29,8 @@ def parse_arguments():
     parser = pinned.parser(__doc__, "serving_tuning")
     parser.add_argument("--nodes", type=int, default=1_000_000)
     parser.add_argument("--edges", type=int, default=10_000_000)
+    parser.add_argument("--graph", help="a file of vicinal_bench_graphs in place of a random graph of --nodes and --edges")
+    parser.add_argument("--widths", default="16,16,8", help="of the GCN: features, hidden, classes")
     parser.add_argument("--rate", type=float, default=10, help="requests a second")
     parser.add_argument("--first", type=float, default=1.0, help="seconds from the first request on that are counted apart")
     parser.add_argument("--most", type=float, default=60, help="seconds after which an untuned graph is given up")
@@ -51,6 +54,17 @@ class Watch(threading.Thread):
                 self.tuned_after = time.monotonic() - self.begin
                 return
             time.sleep(0.2)
+
+
+def write_graph(folder, options, features):
+    if options.graph:
+        edges, nodes = read_graph(options.graph)
+        x = np.random.default_rng(options.seed).standard_normal((nodes, features), np.float32)
+    else:
+        edges, x = common.random_graph(options.seed, options.nodes, options.edges, features)
+    file = os.path.join(folder, "large.npz")
+    np.savez(file, edge_index=edges, x=x)
+    return file
 
 
 def calls(server, cores, options, seconds):
@@ -99,10 +113,9 @@ def main():
     options = parse_arguments()
     cores = pinned.Cores(options.load_cores)
     with common.Scratch(options.folder) as folder:
-        edges, x = common.random_graph(options.seed, options.nodes, options.edges, FEATURES)
-        graph = os.path.join(folder, "large.npz")
-        np.savez(graph, edge_index=edges, x=x)
-        stem = models.write_gcn(folder, options.seed, FEATURES, HIDDEN, CLASSES)
+        widths = [int(width) for width in options.widths.split(",")]
+        graph = write_graph(folder, options, widths[0])
+        stem = models.write_gcn(folder, options.seed, *widths)
         rows = measure(options, cores, folder, graph, stem, True) + measure(options, cores, folder, graph, stem, False)
     delay = {key: round(rows[1][key] - rows[4][key], 3) for key in ("server_p50_ms", "server_p99_ms", "server_max_ms")}
     rows.append({"phase": "delay by tuning", **delay})
