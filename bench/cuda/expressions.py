@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Message functions as expressions on a GPU, interpreted and compiled, beside the layers that compute the same with kernels of their own.
+
+  python3 bench/cuda/expressions.py --worker bin/vicinal_bench_worker --json expressions.json
+
+GINE with three features per edge, EdgeConv with a product of 64 x 64 per edge, GATv2 with four heads; 64 columns, a random graph. The expressions
+are written so that no other step computes them: relu(z) as (z + |z|) / 2 and leaky_relu(z) as 0.6 z + 0.4 |z|. Contestants are plans of one
+layer without products of nodes where the function allows it; what products of nodes cost (model `products`) is subtracted from GATv2 and
+EdgeConv, for both ways have them. Times: the GPU's, of queued runs, in turn; the medians of --rounds turns. Answers are compared first
+(relative L2 at most 1e-5; interpreted and compiled bit by bit). Needs numpy."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, ROOT)
+
+import numpy as np
+
+from bench.peers import exchange, workers
+
+WIDTH, FEATURES, HEADS, TOLERANCE = 64, 3, 4, 1e-5
+RELU, LEAKY = "0.5 * (z + abs(z))", "0.6 * z + 0.4 * abs(z)"
+KERNELS = {"interpreted": "edge_programs:compile=-1", "compiled": "edge_programs:compile=1"}
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--worker", required=True, help="vicinal_bench_worker")
+    parser.add_argument("--device", default="cuda:0", help="cpu: to try this script where there is no GPU")
+    parser.add_argument("--sizes", default="20000x400000,200000x4000000", help="nodes x edges")
+    parser.add_argument("--functions", default="gine,edgeconv,gatv2")
+    parser.add_argument("--settings", default="", help="more of the compiled kernel: edge_tile=32;edge_tile=32,edges_per_block=512")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--turn-ms", type=float, default=60)
+    parser.add_argument("--json", required=True)
+    return parser.parse_args()
+
+
+def random_tensors(**shapes):
+    random = np.random.default_rng(3)
+    return {name: (random.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32) for name, shape in shapes.items()}
+
+
+def linear(name, bias=True):
+    return {"name": name, "type": "Linear", "args": {"out_channels": WIDTH, "bias": bias}}
+
+
+def functions():
+    """name -> (own layers, expression layers, layers of both ways' products of nodes, tensors)"""
+    square, narrow = (WIDTH, WIDTH), (WIDTH, FEATURES)
+    gine = {"name": "a", "type": "GINEConv", "args": {"nn": [{"type": "ReLU"}], "edge_dim": FEATURES}}
+    gine_message = {"edge_dim": FEATURES, "message": f"z = x_j + linear(edge_attr, lin); {RELU}", "update": "relu(x * (1 + eps) + aggr)"}
+    edge = {"name": "a", "type": "EdgeConv", "args": {"aggr": "max", "nn": [linear(""), {"type": "ReLU"}, linear("")]}}
+    for part in edge["args"]["nn"]:
+        part.pop("name", None)
+    edge_message = {"aggr": "max", "message": f"z = linear(cat(x_i, x_j - x_i), nn.0); linear({RELU}, nn.2)"}
+    gat = {"name": "a", "type": "GATv2Conv", "args": {"out_channels": WIDTH // HEADS, "heads": HEADS, "add_self_loops": False}}
+    gat_message = {"message": "linear(x_j, lin_l)", "aggr": "softmax", "update": "aggr + bias",
+                   "score": f"z = linear(x_j, lin_l) + linear(x_i, lin_r); dot({LEAKY}, att, {HEADS})"}  # fmt: skip
+    both = [{"name": "r", "type": "Linear", "inputs": ["x"], "args": {"out_channels": 2 * WIDTH}}]
+    return {
+        "gine": ([gine], [gine_message], None, {**random_tensors(**{"a.lin.weight": narrow, "a.lin.bias": (WIDTH,)}), "a.eps": np.zeros(1, np.float32)}),
+        "edgeconv": ([edge], [edge_message], both, random_tensors(**{"a.nn.0.weight": (WIDTH, 2 * WIDTH), "a.nn.0.bias": (WIDTH,),
+                     "a.nn.2.weight": square, "a.nn.2.bias": (WIDTH,)})),
+        "gatv2": ([gat], [gat_message], both, random_tensors(**{"a.lin_l.weight": square, "a.lin_l.bias": (WIDTH,), "a.lin_r.weight": square,
+                  "a.lin_r.bias": (WIDTH,), "a.att": (1, HEADS, WIDTH // HEADS), "a.bias": (WIDTH,)})),
+    }  # fmt: skip
+
+
+class Contest:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+
+    def start(self, graph, nodes):
+        """A worker of its own for each contestant, so that none plans anew in its turn."""
+        worker = workers.Process([self.options.worker, "4", self.options.device])
+        worker.ask("graph", file=graph, nodes=nodes, features=WIDTH, order="none")
+        return worker
+
+    def forward(self, worker, name, layers, tensors, kernels):
+        files = {key: os.path.join(self.folder, f"{name}.{key}") for key in ("architecture", "weights", "result")}
+        with open(files["architecture"], "w", encoding="utf-8") as file:
+            json.dump({"format": "vicinal.model/1", "in_channels": WIDTH, "layers": layers}, file)
+        exchange.write_safetensors(files["weights"], tensors)
+        answer = worker.ask("forward", kernels=kernels, **files)
+        return answer["kernels"], np.fromfile(files["result"], np.float32)
+
+    def contestants(self, own, message, products, tensors):
+        expression = [{"name": "a", "type": "MessagePassing", "args": message[0]}]
+        made = {"own": (own, tensors, {})}
+        for name, kernel in KERNELS.items():
+            made[name] = (expression, tensors, {"expression": kernel if self.options.device != "cpu" else "edge_tiles"})
+        for setting in filter(None, self.options.settings.split(";")):
+            made[setting] = (expression, tensors, {"expression": f"edge_programs:compile=1,{setting}"})
+        if products:
+            made["products"] = (products, random_tensors(**{"r.weight": (2 * WIDTH, WIDTH), "r.bias": (2 * WIDTH,)}), {})
+        return made
+
+    def run(self, name, graph, nodes, edges):
+        made = self.contestants(*functions()[name])
+        cell = {"function": name, "nodes": nodes, "edges": edges, "kernels": {}}
+        processes, answers, times = {}, {}, {}
+        try:
+            for way, (layers, tensors, kernels) in made.items():
+                processes[way] = self.start(graph, nodes)
+                cell["kernels"][way], answers[way] = self.forward(processes[way], way.replace("=", "_"), layers, tensors, kernels)
+                times[way] = []
+            cell["error"] = float(np.linalg.norm(answers["compiled"] - answers["own"]) / np.linalg.norm(answers["own"]))
+            cell["equal_bits"] = all(np.array_equal(answers[way].view(np.uint32), answers["interpreted"].view(np.uint32))
+                                     for way in made if way not in ("own", "products"))  # fmt: skip
+            for _ in range(self.options.rounds):
+                for way, process in processes.items():
+                    answer = process.ask("time", budget_ms=self.options.turn_ms, most=400)
+                    times[way].append(statistics.median(answer.get("queued") or answer["us"]))
+        finally:
+            for process in processes.values():
+                process.close()
+        return self.summarise(cell, {way: statistics.median(us) for way, us in times.items()}, times)
+
+    def summarise(self, cell, medians, times):
+        products = medians.pop("products", 0.0)
+        own = medians["own"] - products
+        for way, us in medians.items():
+            cell[f"{way}_us"] = round(us - products, 1)
+            cell[f"{way}_over_own"] = round((us - products) / own, 2)
+            cell[f"{way}_spread"] = round((max(times[way]) - min(times[way])) / us, 3)
+        cell["products_us"] = round(products, 1)
+        return cell
+
+
+def write_graph(folder, nodes, edges):
+    random = np.random.default_rng(5)
+    ends = random.integers(0, nodes, (2, edges))
+    file = os.path.join(folder, "graph")
+    exchange.write_safetensors(file, {"edge_index": ends[:, np.argsort(ends[1], kind="stable")].astype(np.int32),
+                                      "edge_attr": exchange.pattern(edges, FEATURES), "x": exchange.pattern(nodes, WIDTH)})  # fmt: skip
+    return file
+
+
+def main():
+    options = parse_arguments()
+    cells = []
+    with tempfile.TemporaryDirectory() as folder:
+        contest = Contest(options, folder)
+        for size in options.sizes.split(","):
+            nodes, edges = (int(number) for number in size.split("x"))
+            graph = write_graph(folder, nodes, edges)
+            for name in options.functions.split(","):
+                cells.append(contest.run(name, graph, nodes, edges))
+                print(json.dumps(cells[-1]), flush=True)
+                with open(options.json, "w", encoding="utf-8") as file:
+                    json.dump({"rows": cells}, file, indent=1)
+    return 0 if all(cell["error"] <= TOLERANCE and cell["equal_bits"] for cell in cells) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
