@@ -28,41 +28,128 @@ std::string Operand(const TileOperand& operand, size_t instruction, const char* 
                       row ? absl::StrCat("params.instructions[", instruction, "].", name, ".row") : "nullptr", "}");
 }
 
-std::string Instruction(const TileInstruction& i, size_t number) {
-  const std::string in_memory = absl::StrCat("params.instructions[", number, "].");
-  return absl::StrCat("    Execute(params, tile, TileInstruction{", Enum("TileOp", i.op), ", ", i.width, ", ", i.to,
-                      ", {", Enum("ActivationKind", i.activation.kind), ", ", Float(i.activation.slope), ", ",
-                      Float(i.activation.limit), "},\n        ", Operand(i.a, number, "a"), ",\n        ",
-                      Operand(i.b, number, "b"), ", ", i.op == TileOp::kLinear ? in_memory + "weight" : "nullptr", ", ",
-                      i.bias != nullptr ? in_memory + "bias" : "nullptr", "});\n");
+std::string ActivationText(const Activation& activation) {
+  return absl::StrCat("Activation{", Enum("ActivationKind", activation.kind), ", ", Float(activation.slope), ", ",
+                      Float(activation.limit), "}");
 }
 
-std::string Result(const TileResult& result) {
-  return absl::StrCat("    use(TileResult{", Enum("TileReduce", result.reduce), ", ", result.value, ", ", result.width,
-                      ", ", result.score, ", ", result.score_columns, ", ", result.first, ", ", result.first_total,
-                      "});\n");
-}
+class Source {
+ public:
+  explicit Source(const FusedProgram& fused) : fused_(fused) {}
+
+  std::string Text(int tile, bool in_shared) const {
+    std::string text =
+        "#include \"engine/cuda/message/expression/detail/expression_blocks.cuh\"\n"
+        "namespace vicinal::cuda {\n"
+        "struct CompiledProgram {\n";
+    absl::StrAppend(&text, "  static constexpr bool kRegistersInShared = ", in_shared ? "true" : "false", ";\n");
+    text +=
+        "  template <int kTile>\n"
+        "  __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {\n";
+    text += Instructions();
+    for (size_t n = 0; n < fused_.instructions.size(); ++n) {
+      if (!fused_.instructions[n].nested) text += Stored(static_cast<int32_t>(n));
+    }
+    text +=
+        "  }\n"
+        "  template <int kTile, class Use>\n"
+        "  __device__ static void ForEachResult(const ExpressionParams& params, const ProgramTile<kTile>& tile, const "
+        "Use& use) {\n";
+    text += Instructions();
+    for (size_t r = 0; r < fused_.messages.size(); ++r) text += Result(r);
+    absl::StrAppend(&text, "  }\n};\n}\nextern \"C\" __global__ void __launch_bounds__(vicinal::cuda::kTileThreads, ",
+                    BlocksPerMultiprocessor(), ") ", kCompiledKernel,
+                    "(const __grid_constant__ vicinal::cuda::ExpressionParams params) {\n", "  vicinal::cuda::Run",
+                    fused_.program.shape.over_edges ? "OverEdges" : "OverRows", "<vicinal::cuda::CompiledProgram, ",
+                    tile, ">(params);\n}\n");
+    return text;
+  }
+
+ private:
+  const TileInstruction& At(int32_t n) const { return fused_.program.instructions[n]; }
+
+  // Products hold blocks of edges and columns in registers, other values few numbers.
+  int BlocksPerMultiprocessor() const {
+    for (size_t n = 0; n < fused_.instructions.size(); ++n) {
+      if (At(static_cast<int32_t>(n)).op == TileOp::kLinear && !fused_.instructions[n].nested) return 4;
+    }
+    return 6;
+  }
+
+  // Each instruction as a constant, but for the addresses of its parameters.
+  std::string Instructions() const {
+    std::string text;
+    for (size_t n = 0; n < fused_.instructions.size(); ++n) {
+      const TileInstruction& i = At(static_cast<int32_t>(n));
+      const std::string in_memory = absl::StrCat("params.instructions[", n, "].");
+      absl::StrAppend(&text, "    const TileInstruction i", n, " = {", Enum("TileOp", i.op), ", ", i.width, ", ", i.to,
+                      ", ", ActivationText(i.activation), ",\n        ", Operand(i.a, n, "a"), ", ",
+                      Operand(i.b, n, "b"), ", ", i.op == TileOp::kLinear ? in_memory + "weight" : "nullptr", ", ",
+                      i.bias != nullptr ? in_memory + "bias" : "nullptr", "};\n");
+    }
+    return text;
+  }
+
+  // The value of an operand of instruction `n`, where it stands or as it is computed.
+  std::string Value(int32_t n, const char* name, int32_t nested) const {
+    if (nested >= 0) return Nested(nested);
+    const TileOperand& operand = *name == 'a' ? At(n).a : At(n).b;
+    const std::string of_instruction = absl::StrCat("i", n, ".", name);
+    return absl::StrCat("Leaf<", Enum("TilePlace", operand.place), ", ", operand.matrix, ", ", operand.first, ", ",
+                        operand.width, ">(params, tile, ", of_instruction, ".row, ", of_instruction, ".number)");
+  }
+
+  std::string Nested(int32_t n) const {
+    const TileInstruction& i = At(n);
+    const std::string a = Value(n, "a", fused_.instructions[n].a), activation = absl::StrCat("i", n, ".activation");
+    switch (i.op) {
+      case TileOp::kRepeat:
+        return absl::StrCat("Repeating(", a, ", ", i.width / i.a.width, ", ", activation, ")");
+      case TileOp::kLinear:
+        return absl::StrCat("Multiplying<", i.a.width, ">(", a, ", i", n, ", ", activation, ")");
+      default:
+        return absl::StrCat("Combining<", Enum("TileOp", i.op), ">(", a, ", ", Value(n, "b", fused_.instructions[n].b),
+                            ", ", activation, ")");
+    }
+  }
+
+  std::string Stored(int32_t n) const {
+    const TileInstruction& i = At(n);
+    const std::string to = absl::StrCat("(tile, ", i.to, ", ", i.width, ", ");
+    const auto sums = [&](const std::string& terms) {
+      return absl::StrCat("    StoreSums<2>", to, i.a.width / i.width, ", i", n, ".activation, ", terms, ");\n",
+                          "    __syncwarp();\n");
+    };
+    const std::string a = Value(n, "a", fused_.instructions[n].a);
+    switch (i.op) {
+      case TileOp::kLinear:
+        return absl::StrCat("    Multiply(tile, i", n, ");\n");
+      case TileOp::kDot:
+        return sums(absl::StrCat("DotTerms{", a, ", ", Value(n, "b", fused_.instructions[n].b), "}"));
+      case TileOp::kSum:
+        return sums(absl::StrCat("SumTerms{", a, "}"));
+      default:
+        return absl::StrCat("    StoreValue", to, Nested(n), ");\n    __syncwarp();\n");
+    }
+  }
+
+  std::string Result(size_t r) const {
+    const TileResult& result = fused_.program.results[r];
+    const int32_t nested = fused_.messages[r];
+    return absl::StrCat("    use(TileResult{", Enum("TileReduce", result.reduce), ", ", result.value, ", ",
+                        result.width, ", ", result.score, ", ", result.top, ", ", result.share, ", ",
+                        result.score_columns, ", ", result.first, ", ", result.first_total, "}, ",
+                        nested >= 0 ? Nested(nested) : absl::StrCat("RegisterValue<kTile>{tile, ", result.value, "}"),
+                        ");\n");
+  }
+
+  const FusedProgram& fused_;
+};
 
 }  // namespace
 
-std::string GenerateSource(const TileProgram& program, int tile) {
-  std::string source =
-      "#include \"engine/cuda/message/expression/detail/expression_blocks.cuh\"\n"
-      "namespace vicinal::cuda {\n"
-      "struct CompiledProgram {\n"
-      "  template <int kTile>\n"
-      "  __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {\n";
-  for (size_t i = 0; i < program.instructions.size(); ++i) source += Instruction(program.instructions[i], i);
-  source +=
-      "  }\n"
-      "  template <class Use>\n"
-      "  __device__ static void ForEachResult(const ExpressionParams&, const Use& use) {\n";
-  for (const TileResult& result : program.results) source += Result(result);
-  absl::StrAppend(&source, "  }\n};\n}\nextern \"C\" __global__ void __launch_bounds__(vicinal::cuda::kTileThreads)\n",
-                  kCompiledKernel, "(const __grid_constant__ vicinal::cuda::ExpressionParams params) {\n",
-                  "  vicinal::cuda::Run", program.shape.over_edges ? "OverEdges" : "OverRows",
-                  "<vicinal::cuda::CompiledProgram, ", tile, ">(params);\n}\n");
-  return source;
+std::string GenerateSource(const FusedProgram& program, int tile, bool in_shared) {
+  return Source(program).Text(tile, in_shared);
 }
 
 }  // namespace vicinal::cuda

@@ -30,10 +30,10 @@ std::string ProgramBesideLibrary() {
   return absl::StrCat(slash == std::string::npos ? "." : library.substr(0, slash), "/../bin/vicinal-kernel-compiler");
 }
 
-CompileRequest RequestOf(const TileProgram& program, int tile, int capability) {
+CompileRequest RequestOf(const FusedProgram& program, const ExpressionPlan& plan, int capability) {
   CompileRequest request;
   request.version = CUDART_VERSION / 10 * 10;
-  request.source = GenerateSource(program, tile);
+  request.source = GenerateSource(program, plan.tile, plan.block_floats == 0);
   // Rounding as in the interpreter (engine/cuda/CMakeLists.txt).
   request.options = {absl::StrCat("--gpu-architecture=sm_", capability), "--std=c++20", "--fmad=false",
                      "--device-as-default-execution-space", "--diag-suppress=554,177"};
@@ -129,14 +129,14 @@ CompiledKernels& AllKernels() {
 
 }  // namespace
 
-CompiledKernelUse FindCompiledKernel(const TileProgram& program, int tile, int64_t shared_bytes, CudaDevice* device) {
+CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const ExpressionPlan& plan, CudaDevice* device) {
   int major = 0, minor = 0;
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal());
   cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal());
   KernelJob job;
-  job.request = RequestOf(program, tile, 10 * major + minor);
+  job.request = RequestOf(program, plan, 10 * major + minor);
   job.key = KeyOf(job.request);
-  job.shared_bytes = shared_bytes;
+  job.shared_bytes = plan.shared_bytes;
   job.ordinal = device->ordinal();
   job.device = device;
   return AllKernels().Find(std::move(job));

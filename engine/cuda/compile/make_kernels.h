@@ -7,13 +7,14 @@
 #include <cstdint>
 
 #include "engine/cuda/compile/compiled_kernels.h"
-#include "engine/cuda/message/expression/encode_program.h"
+#include "engine/cuda/compile/fuse_program.h"
+#include "engine/cuda/message/expression/expression.h"
 
 namespace vicinal::cuda {
 
-// The kernel of `program` for tiles of `tile` edges and `shared_bytes` of shared memory, on that device. The same one
-// for equal programs; its compilation begins with the first call.
-CompiledKernelUse FindCompiledKernel(const TileProgram& program, int tile, int64_t shared_bytes, CudaDevice* device);
+// The kernel of `program` for tiles and shared memory of that plan, on that device. The same one for equal programs;
+// its compilation begins with the first call.
+CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const ExpressionPlan& plan, CudaDevice* device);
 
 }  // namespace vicinal::cuda
 

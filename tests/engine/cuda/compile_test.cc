@@ -54,7 +54,7 @@ TileProgram Program(bool over_edges) {
 CompileRequest RequestFor(const std::string& architecture, bool over_edges = true) {
   CompileRequest request;
   request.version = kVersion;
-  request.source = GenerateSource(Program(over_edges), 32);
+  request.source = GenerateSource(FuseProgram(Program(over_edges)), 32, true);
   request.options = {"--gpu-architecture=" + architecture, "--std=c++20", "--fmad=false",
                      "--device-as-default-execution-space", "--diag-suppress=554,177"};
   for (const HeaderText& header : StandardHeaders()) request.headers.emplace_back(header.name, header.text);

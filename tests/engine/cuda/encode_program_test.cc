@@ -66,12 +66,12 @@ TEST(EncodeProgramTest, MessagesAndScoresBecomeRegisters) {
   EXPECT_EQ(encoded.results[0].value, encoded.instructions[0].to);
   EXPECT_EQ(encoded.results[0].score, encoded.instructions[1].to);
   EXPECT_EQ(encoded.results[0].score_columns, 2);
-  EXPECT_EQ(encoded.shape.registers, 18);
+  EXPECT_EQ(encoded.shape.registers, 18 + 2 * 6);  // the largest scores, and shares
 }
 
 TEST(EncodeProgramTest, ShapesNeedNoParameters) {
   const auto code = CompileEdgeProgram(SumAndProduct(), 1);
-  const TileShape shape = ShapeOfProgram(*code), whole = EncodeProgram(*code, {nullptr}).shape;
+  const TileShape shape = ProgramWithoutParameters(*code).shape, whole = EncodeProgram(*code, {nullptr}).shape;
   EXPECT_EQ(shape.registers, whole.registers);
   EXPECT_EQ(shape.total_floats, whole.total_floats);
   EXPECT_EQ(shape.instructions, 2);

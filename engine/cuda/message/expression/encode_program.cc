@@ -155,14 +155,18 @@ class Encoder {
     program_.instructions.push_back(made);
   }
 
+  int32_t NewRegisters(int32_t count) {
+    registers_ += count;
+    return registers_ - count;
+  }
+
   // The registers of a message or a score.
   int32_t Kept(const EdgeOperand& operand) {
     if (operand.place == EdgePlace::kRegister) return RegisterOf(operand);
     TileInstruction copy;
     copy.width = static_cast<int32_t>(operand.width);
-    copy.to = registers_;
+    copy.to = NewRegisters(copy.width);
     copy.a = OperandOf(operand);
-    registers_ += copy.width;
     program_.instructions.push_back(copy);
     return copy.to;
   }
@@ -173,8 +177,11 @@ class Encoder {
     result.value = Kept(from.value);
     result.width = static_cast<int32_t>(from.value.width);
     if (result.reduce == TileReduce::kSoftmax) {
+      const auto scores = static_cast<int32_t>(from.score.width);
       result.score = Kept(from.score);
-      result.score_columns = static_cast<int32_t>(from.value.width / from.score.width);
+      result.score_columns = static_cast<int32_t>(from.value.width) / scores;
+      result.top = NewRegisters(scores);
+      result.share = NewRegisters(scores);
     }
     result.first = first_;
     result.first_total = program_.shape.total_floats;
@@ -196,8 +203,8 @@ TileProgram EncodeProgram(const EdgeCode& code, const std::vector<const void*>& 
   return Encoder(code, parameters).Encode();
 }
 
-TileShape ShapeOfProgram(const EdgeCode& code) {
-  return EncodeProgram(code, std::vector<const void*>(code.is_matrix.size(), nullptr)).shape;
+TileProgram ProgramWithoutParameters(const EdgeCode& code) {
+  return EncodeProgram(code, std::vector<const void*>(code.is_matrix.size(), nullptr));
 }
 
 }  // namespace vicinal::cuda

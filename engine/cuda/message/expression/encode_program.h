@@ -16,8 +16,8 @@ struct TileProgram {
   std::vector<TileResult> results;
 };
 
-// The sizes alone, which need no parameters.
-TileShape ShapeOfProgram(const EdgeCode& code);
+// For its sizes.
+TileProgram ProgramWithoutParameters(const EdgeCode& code);
 
 // Registers are packed without gaps. Messages and scores that are no registers are copied into some. `parameters`:
 // device addresses, one per parameter of the program.

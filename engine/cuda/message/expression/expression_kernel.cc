@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/compile/fuse_program.h"
 #include "engine/cuda/compile/make_kernels.h"
 #include "engine/cuda/message/expression/encode_program.h"
 #include "engine/cuda/message/expression/expression.h"
@@ -25,7 +26,9 @@ static_assert(kExpressionMatrices == kMaxExpressionInputs);
 // The instructions and results of a program, one after the other.
 class TileForm final : public ExpressionForm {
  public:
-  TileForm(const TileProgram& program, CompiledKernelUse kernel) : shape_(program.shape), kernel_(std::move(kernel)) {
+  // `compiled`: the shape of the kernel's program, which stores fewer values.
+  TileForm(const TileProgram& program, const TileShape& compiled, CompiledKernelUse kernel)
+      : shape_(program.shape), compiled_shape_(compiled), kernel_(std::move(kernel)) {
     static_assert(sizeof(TileInstruction) % sizeof(float) == 0 && sizeof(TileInstruction) % alignof(TileResult) == 0);
     static_assert(sizeof(TileResult) % sizeof(float) == 0);
     const size_t instructions = program.instructions.size() * sizeof(TileInstruction);
@@ -39,12 +42,13 @@ class TileForm final : public ExpressionForm {
   bool compiled() const override { return function() != nullptr; }
 
   const TileShape& shape() const { return shape_; }
+  const TileShape& compiled_shape() const { return compiled_shape_; }
   // Null: the program is interpreted.
   const void* function() const { return kernel_ != nullptr ? kernel_->function() : nullptr; }
   const CompiledKernelUse& kernel() const { return kernel_; }
 
  private:
-  const TileShape shape_;
+  const TileShape shape_, compiled_shape_;
   const CompiledKernelUse kernel_;
 };
 
@@ -63,7 +67,7 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   }
   std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "edges_per_block", "compile"}; }
   std::vector<KernelConfig> Candidates(const ExpressionProblem& problem) const override {
-    const TileShape shape = ShapeOfProgram(*problem.code);
+    const TileShape shape = ProgramWithoutParameters(*problem.code).shape;
     std::vector<KernelConfig> candidates = {KernelConfig()};
     for (const int32_t tile : {16, 32, 64}) {
       if (!TileFits(shape, tile, limits_)) continue;
@@ -72,7 +76,10 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     return candidates;
   }
   size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig& config, int) const override {
-    return PlanOf(ShapeOfProgram(*problem.code), problem, config).scratch_bytes();
+    // Interpreted or compiled, whichever takes more.
+    const TileProgram program = ProgramWithoutParameters(*problem.code);
+    return std::max(PlanOf(program.shape, problem, config).scratch_bytes(),
+                    PlanOf(FuseProgram(program).program.shape, problem, config).scratch_bytes());
   }
   std::shared_ptr<const ExpressionForm> MakeForm(const ExpressionArgs& args,
                                                  const std::vector<const void*>& parameters) const override {
@@ -81,11 +88,12 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const bool counted = !parameters.empty() && std::all_of(parameters.begin(), parameters.end(), is_null);
     const int32_t compile = args.config.values[2];
     if (counted || device_ == nullptr || compile < kCompileMeanwhile)
-      return std::make_shared<const TileForm>(program, nullptr);
-    const ExpressionPlan plan = PlanOf(program.shape, args.problem, args.config);
-    auto kernel = FindCompiledKernel(program, plan.tile, plan.shared_bytes, device_);
+      return std::make_shared<const TileForm>(program, program.shape, nullptr);
+    const FusedProgram fused = FuseProgram(program);
+    const ExpressionPlan plan = PlanOf(fused.program.shape, args.problem, args.config);
+    auto kernel = FindCompiledKernel(fused, plan, device_);
     if (compile == kCompileFirst) kernel->Await();
-    return std::make_shared<const TileForm>(program, std::move(kernel));
+    return std::make_shared<const TileForm>(program, fused.program.shape, std::move(kernel));
   }
 
  protected:
@@ -93,12 +101,12 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     if (args.dst.rows == 0 || args.dst.cols == 0) return cudaSuccess;
     const auto& formed = static_cast<const FormedParameters&>(*args.parameters);
     const auto& form = static_cast<const TileForm&>(*formed.form);
-    const TileShape& shape = form.shape();
+    const void* const function = form.function();
+    const TileShape& shape = function == nullptr ? form.shape() : form.compiled_shape();
     const ExpressionPlan plan = PlanOf(shape, args.problem, args.config);
     ExpressionParams params = ParamsOf(args, shape, formed.bytes);
     const cudaError_t error = PlaceExpression(plan, target, scratch, &params);
     if (error != cudaSuccess) return error;
-    const void* const function = form.function();
     if (function == nullptr) return LaunchInterpreter(params, plan, target);
     RecordedCode::Launched(form.kernel());
     return LaunchCompiled(function, params, plan, target);

@@ -13,11 +13,11 @@ constexpr int64_t kMostBlockBytes = int64_t{256} << 20;
 constexpr int64_t kBlocksPerSm = 8;
 constexpr int64_t kStaticBytes = 1 << 10;  // of the kernels
 
-// Per edge of a tile: its source, target, weight and the place of its features.
-int64_t EdgeBytes(int tile) { return tile * int64_t{20}; }
+// Per edge of a tile: its source, target, place in its row, weight, and where its features are.
+int64_t EdgeBytes(int tile) { return tile * int64_t{24}; }
 
 int64_t BlockFloats(const TileShape& shape, int tile) {
-  return int64_t{shape.registers} * (tile + 4) + (shape.over_edges ? int64_t{2} * shape.total_floats : 0);
+  return int64_t{shape.registers} * (tile + 4) + (shape.over_edges ? int64_t{4} * shape.total_floats : 0);
 }
 
 int64_t SharedBytes(const TileShape& shape, int tile) {

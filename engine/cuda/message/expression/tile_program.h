@@ -59,6 +59,8 @@ struct TileResult {
   int32_t value = 0;  // first register of the messages
   int32_t width = 0;
   int32_t score = 0;          // kSoftmax: first register of the scores
+  int32_t top = 0;            // and of the largest scores so far, up to each edge
+  int32_t share = 0;          // and of what each score makes of the sums
   int32_t score_columns = 1;  // columns that share a score
   int32_t first = 0;          // column of the kernel's result
   int32_t first_total = 0;    // where the floats of its totals begin among those of all results, [floats][width]

@@ -2,8 +2,9 @@
 // The kernels of the operation expression, for a program that is interpreted or one that was compiled.
 //
 // A block processes adjacent rows, or a piece of a long one (row_pieces.h), and takes their edges in tiles, across row
-// boundaries. Program::Run computes the values of a tile (tile_values.cuh). Then one thread per column of a result
-// reduces the tile's messages row by row, and carries an unfinished row to the next tile.
+// boundaries. Program::Run computes the values of a tile (tile_values.cuh). Then threads reduce the tile's messages,
+// each a column of a result over every so manieth row, and carry an unfinished row to the next tile. Shares of a
+// softmax are computed before, once per score (FindShares).
 //
 // Order of evaluation: a row's messages are joined in order, folded every 64 edges of the row; pieces of long rows are
 // joined in four chains. So bits depend neither on the tile, nor on the block, nor on other rows.
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 
+#include "engine/cuda/common/edge_features.cuh"
 #include "engine/cuda/message/expression/detail/program_totals.cuh"
 #include "engine/cuda/message/expression/detail/tile_values.cuh"
 
@@ -22,9 +24,15 @@ template <int kTile>
 struct RunOfRows {
   const ExpressionParams& params;
   ProgramTile<kTile> tile;
-  float* totals;  // of the current row: [2][total_floats], folded ones and those since
+  // What the tile before has left of an unfinished row, and what this one leaves: [2][2][total_floats], folded totals
+  // and those since. `turn` says which of the two the tile before has left.
+  float* totals;
   EdgeRun run;
   int64_t cell;  // of a piece
+  int turn;
+
+  __device__ float* Carried() const { return totals + turn * 2 * params.shape.total_floats; }
+  __device__ float* Left() const { return totals + (1 - turn) * 2 * params.shape.total_floats; }
 };
 
 // Sources, targets, weights and features of the edges from `base` on. The first is not before `row`.
@@ -40,34 +48,108 @@ __device__ inline void FindTileEdges(const RunOfRows<kTile>& work, int64_t row, 
       const int64_t middle = (low + high) / 2;
       (__ldg(adjacency.row_ptr + middle) <= edge ? low : high) = middle;
     }
+    const int64_t begin = __ldg(adjacency.row_ptr + low);
     tile.source[at] = __ldg(adjacency.col + edge);
     tile.target[at] = static_cast<int32_t>(low);
+    tile.place[at] = static_cast<int32_t>(edge - (work.run.whole_rows ? begin : work.run.begin));
     tile.weight[at] = adjacency.value != nullptr ? __ldg(adjacency.value + edge) : 1.0f;
     if (work.params.shape.edge_width > 0) {
       const FeaturesOfRow features = FindFeatures<1>(work.params.edge, adjacency, low, 0);
-      tile.features[at] = features.Of(static_cast<int>(edge - __ldg(adjacency.row_ptr + low)),
-                                      static_cast<int>(work.params.edge.width));
+      tile.features[at] = features.Of(static_cast<int>(edge - begin), static_cast<int>(work.params.edge.width));
     }
   }
   __syncthreads();
 }
 
-// Adds messages [first, stop) of a tile to a column, four of them at a load. `place`: of the tile's first edge in the
+// The largest score of a column's fold up to each edge, and each edge's share (SharePair), by a warp per column of
+// scores. A row's folds begin anew, so that the numbers do not depend on the tile.
+template <int kTile>
+__device__ inline void FindShares(const RunOfRows<kTile>& work, const TileResult& result) {
+  constexpr int kStride = ProgramTile<kTile>::kStride;
+  const int lane = threadIdx.x % 32;
+  for (int s = static_cast<int>(threadIdx.x) / 32; s < result.width / result.score_columns; s += kTileThreads / 32) {
+    const float* const scores = work.tile.registers + (result.score + s) * kStride;
+    float* const tops = work.tile.registers + (result.top + s) * kStride;
+    float* const shares = work.tile.registers + (result.share + s) * kStride;
+    float before = work.Carried()[work.params.shape.total_floats + result.first_total + s * result.score_columns];
+    for (int first = 0; first < work.tile.edges; first += 32) {
+      const int e = first + lane;
+      const bool is_edge = e < work.tile.edges;
+      const float score = is_edge ? scores[e] : -INFINITY;
+      const int earlier = is_edge ? work.tile.place[e] % kExpressionFold : 0;  // edges of its fold
+      float top = score;
+#pragma unroll
+      for (int step = 1; step < 32; step *= 2) {
+        const float other = __shfl_up_sync(kWholeWarp, top, step);
+        if (step <= lane && step <= earlier) top = LargerOf(other, top);
+      }
+      if (earlier > lane) top = LargerOf(before, top);
+      float last = __shfl_up_sync(kWholeWarp, top, 1);
+      if (lane == 0) last = before;
+      if (earlier == 0) last = -INFINITY;
+      if (is_edge) tops[e] = top, shares[e] = ShareOf(score, last);
+      before = __shfl_sync(kWholeWarp, top, 31);
+    }
+  }
+}
+
+// The shares of one column's edges, and the largest scores up to each. Null where there are none.
+struct ColumnShares {
+  const float* share;
+  const float* top;
+};
+
+// Adds kCount messages, those of edges [e, e + kCount), or of them those in [first, stop). `place`: of edge 0 in the
 // row or piece.
-template <class Total>
-__device__ inline void AddTileMessages(const TileResult& result, const float* messages, const float* scores, int first,
-                                       int stop, int64_t place, ProgramColumn<Total>* column) {
-  for (int four = first / 4 * 4; four < stop; four += 4) {
-    const Pack<4> m = LoadPlain<4>(messages + four), s = LoadPlain<4>(scores + four);
-    if (four >= first && four + 4 <= stop && (place + four) % kExpressionFold < kExpressionFold - 4) {
+template <int kCount, class Total>
+__device__ __forceinline__ void AddMessages(const TileResult& result, const float (&messages)[kCount],
+                                            const ColumnShares& shares, int e, int first, int stop, int64_t place,
+                                            ProgramColumn<Total>* column) {
+  const auto share = [&](int edge) { return Total::kShared ? shares.share[edge] : 0.0f; };
+  const int in_fold = static_cast<int>(place + e) % kExpressionFold;
+  if (e >= first && e + kCount <= stop && in_fold + kCount < kExpressionFold) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) column->since.Add(result, m.v[i], s.v[i]);
-      continue;
-    }
+    for (int i = 0; i < kCount; ++i) column->since.Add(result, messages[i], share(e + i));
+    return;
+  }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (four + i >= first && four + i < stop) column->Add(result, m.v[i], s.v[i], place + four + i);
+  for (int i = 0; i < kCount; ++i) {
+    if (e + i < first || e + i >= stop) continue;
+    column->since.Add(result, messages[i], share(e + i));
+    if ((in_fold + i) % kExpressionFold != kExpressionFold - 1) continue;
+    if constexpr (Total::kShared) column->since.top = shares.top[e + i];
+    column->Fold();
+  }
+}
+
+// Computes kCount messages before it adds the first, so that what they read is on its way at the same time.
+template <int kCount, class Total, class Message>
+__device__ __forceinline__ void AddComputed(const TileResult& result, const Message& message,
+                                            const ColumnShares& shares, int e, int stop, int64_t place,
+                                            ProgramColumn<Total>* column) {
+  float messages[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) messages[i] = message(min(e + i, stop - 1));
+  AddMessages(result, messages, shares, e, e, stop, place, column);
+}
+
+// Adds messages [first, stop) of a tile to a column. `place`: of the tile's first edge in the row or piece.
+template <class Total, class Message>
+__device__ inline void AddTileMessages(const TileResult& result, const Message& message, const ColumnShares& shares,
+                                       int first, int stop, int64_t place, ProgramColumn<Total>* column) {
+  if constexpr (requires { Message::kInRegisters; }) {
+    for (int e = first / 4 * 4; e < stop; e += 4) {
+      const Pack<4> four = LoadPlain<4>(message.at + e);
+      AddMessages(result, four.v, shares, e, first, stop, place, column);
     }
+  } else {
+    int e = first;
+    for (; stop - e > 4; e += 8) AddComputed<8>(result, message, shares, e, stop, place, column);
+    if (e < stop) AddComputed<4>(result, message, shares, e, stop, place, column);
+  }
+  // Not after a fold, which has left nothing.
+  if constexpr (Total::kShared) {
+    if (stop > first && (place + stop) % kExpressionFold != 0) column->since.top = shares.top[stop - 1];
   }
 }
 
@@ -84,36 +166,54 @@ __device__ inline void StoreProgramRow(const RunOfRows<kTile>& work, const TileR
   params.dst.data[row * params.dst.stride + column] = ApplyEpilogue(params.epilogue, x, row, column);
 }
 
-// Reduces column `c` of a result over the tile's edges from row `row` on, and stores the rows that end in this tile.
-template <int kTile, class Total>
-__device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const TileResult& result, int c, int64_t row,
-                                        int64_t base) {
-  constexpr int kStride = ProgramTile<kTile>::kStride;
-  const int64_t* const row_ptr = work.params.adjacency.row_ptr;
-  const float* const messages = work.tile.registers + (result.value + c) * kStride;
-  const float* const scores = work.tile.registers + (result.score + c / result.score_columns) * kStride;
-  float* const folded = work.totals + result.first_total + c;
-  float* const since = folded + work.params.shape.total_floats;
-  ProgramColumn<Total> column{LoadTotal<Total>(folded, result.width), LoadTotal<Total>(since, result.width)};
-  int e = 0;
-  for (int64_t r = row; r < work.run.last; ++r) {
-    const int64_t begin = work.run.whole_rows ? __ldg(row_ptr + r) : work.run.begin;
-    const int64_t end = work.run.whole_rows ? __ldg(row_ptr + r + 1) : work.run.end;
-    const int stop = static_cast<int>(min(end - base, int64_t{work.tile.edges}));
-    AddTileMessages(result, messages, scores, e, stop, base - begin, &column);
-    e = max(e, stop);
-    if (end > base + work.tile.edges) break;  // continues in the next tile
-    StoreProgramRow(work, result, r, end - begin, c, column.All());
-    column = {};
-  }
-  StoreTotal(column.folded, folded, result.width);
-  StoreTotal(column.since, since, result.width);
+// How the threads of a block share the rows of a tile and the columns of a result: `groups` of them take rows in turn.
+struct RowGroups {
+  int lanes, groups;  // lanes of a group; their product is kTileThreads
+};
+__device__ __forceinline__ RowGroups GroupsFor(int width) {
+  const int lanes = width <= 16 ? 16 : width <= 32 ? 32 : width <= 64 ? 64 : kTileThreads;
+  return {lanes, kTileThreads / lanes};
 }
 
-// Calls use(result, c, total) for this thread's columns of all results.
-template <class Program, class Use>
-__device__ __forceinline__ void ForEachResultColumn(const ExpressionParams& params, const Use& use) {
-  Program::ForEachResult(params, [&](const TileResult& result) {
+// Reduces column `c` of a result over this thread's rows among those of the tile, from row `row` on, and stores rows
+// that end in this tile.
+template <int kTile, class Total, class Value>
+__device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const TileResult& result, const Value& value,
+                                        int c, int64_t row, int64_t base) {
+  constexpr int kStride = ProgramTile<kTile>::kStride;
+  const int64_t* const row_ptr = work.params.adjacency.row_ptr;
+  const int total_floats = work.params.shape.total_floats, edges = work.tile.edges;
+  const RowGroups split = GroupsFor(result.width);
+  const auto message = value.OfColumn(c);
+  const int of_scores = (c / result.score_columns) * kStride;
+  const ColumnShares shares = {work.tile.registers + result.share * kStride + of_scores,
+                               work.tile.registers + result.top * kStride + of_scores};
+  for (int64_t r = row + threadIdx.x / split.lanes; r < work.run.last; r += split.groups) {
+    const int64_t begin = work.run.whole_rows ? __ldg(row_ptr + r) : work.run.begin;
+    const int64_t end = work.run.whole_rows ? __ldg(row_ptr + r + 1) : work.run.end;
+    if (begin > base + edges) break;
+    ProgramColumn<Total> column;
+    if (r == row) {
+      const float* const carried = work.Carried() + result.first_total + c;
+      column = {LoadTotal<Total>(carried, result.width), LoadTotal<Total>(carried + total_floats, result.width)};
+    }
+    const int first = static_cast<int>(max(begin - base, int64_t{0}));
+    const int stop = static_cast<int>(min(end - base, int64_t{edges}));
+    AddTileMessages(result, message, shares, first, stop, base - begin, &column);
+    if (end > base + edges) {  // continues in the next tile
+      float* const left = work.Left() + result.first_total + c;
+      StoreTotal(column.folded, left, result.width);
+      StoreTotal(column.since, left + total_floats, result.width);
+      break;
+    }
+    StoreProgramRow(work, result, r, end - begin, c, column.All());
+  }
+}
+
+// Calls use(result, c, total) for this thread's columns of all results, with an empty total of the result's kind.
+template <class Program, int kTile, class Use>
+__device__ __forceinline__ void ForEachResultColumn(const RunOfRows<kTile>& work, const Use& use) {
+  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&) {
     WithTotal(result, [&](auto total) {
       for (int c = static_cast<int>(threadIdx.x); c < result.width; c += kTileThreads) use(result, c, total);
     });
@@ -121,10 +221,28 @@ __device__ __forceinline__ void ForEachResultColumn(const ExpressionParams& para
 }
 
 template <class Program, int kTile>
+__device__ inline void ReduceTile(const RunOfRows<kTile>& work, int64_t row, int64_t base) {
+  bool shared = false;
+  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&) {
+    if (result.reduce == TileReduce::kSoftmax) FindShares(work, result), shared = true;
+  });
+  if (shared) __syncthreads();
+  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto& value) {
+    WithTotal(result, [&]<class Total>(Total) {
+      const RowGroups split = GroupsFor(result.width);
+      for (int c = static_cast<int>(threadIdx.x) % split.lanes; c < result.width; c += split.lanes) {
+        ReduceTileColumn<kTile, Total>(work, result, value, c, row, base);
+      }
+    });
+  });
+}
+
+template <class Program, int kTile>
 __device__ inline void RunRows(RunOfRows<kTile>& work) {
   const int64_t* const row_ptr = work.params.adjacency.row_ptr;
-  ForEachResultColumn<Program>(work.params, [&](const TileResult& result, int c, auto total) {
-    float* const folded = work.totals + result.first_total + c;
+  work.turn = 0;
+  ForEachResultColumn<Program>(work, [&](const TileResult& result, int c, auto total) {
+    float* const folded = work.Carried() + result.first_total + c;
     StoreTotal(total, folded, result.width);
     StoreTotal(total, folded + work.params.shape.total_floats, result.width);
   });
@@ -137,19 +255,19 @@ __device__ inline void RunRows(RunOfRows<kTile>& work) {
       Program::Run(work.params, work.tile);
       __syncthreads();
     }
-    ForEachResultColumn<Program>(work.params, [&]<class Total>(const TileResult& result, int c, Total) {
-      ReduceTileColumn<kTile, Total>(work, result, c, row, base);
-    });
+    ReduceTile<Program>(work, row, base);
     __syncthreads();
+    work.turn = 1 - work.turn;
     base += work.tile.edges;
     while (work.run.whole_rows && row < work.run.last && __ldg(row_ptr + row + 1) <= base) ++row;
   } while (base < work.run.end);
 }
 
 // Joins the pieces of a long row, in four chains.
-template <class Program>
-__device__ inline void JoinPieces(const ExpressionParams& params, const RowPiece& piece) {
-  ForEachResultColumn<Program>(params, [&]<class Total>(const TileResult& result, int c, Total) {
+template <class Program, int kTile>
+__device__ inline void JoinPieces(const RunOfRows<kTile>& work, const RowPiece& piece) {
+  const ExpressionParams& params = work.params;
+  ForEachResultColumn<Program>(work, [&]<class Total>(const TileResult& result, int c, Total) {
     const float* const partials = params.partials + piece.first_cell * params.partial_stride + result.first_total + c;
     Total chain[kPieceChains];
     for (int64_t base = 0; base < piece.pieces; base += kPieceChains) {
@@ -176,17 +294,20 @@ __device__ inline void JoinPieces(const ExpressionParams& params, const RowPiece
 template <int kTile>
 struct BlockMemory {
   const float* features[kTile];
-  int32_t source[kTile], target[kTile];
+  int32_t source[kTile], target[kTile], place[kTile];
   float weight[kTile];
 };
 
-template <int kTile>
+template <class Program, int kTile>
 __device__ inline RunOfRows<kTile> StartBlock(const ExpressionParams& params, float4* shared) {
   BlockMemory<kTile>* const memory = reinterpret_cast<BlockMemory<kTile>*>(shared);
   float* floats = reinterpret_cast<float*>(memory + 1);
-  if (params.block_memory != nullptr) floats = params.block_memory + blockIdx.x * params.block_floats;
-  const ProgramTile<kTile> tile = {floats, memory->features, memory->source, memory->target, memory->weight, 0};
-  return {params, tile, floats + params.shape.registers * tile.kStride, {}, 0};
+  if constexpr (!Program::kRegistersInShared) {
+    if (params.block_memory != nullptr) floats = params.block_memory + blockIdx.x * params.block_floats;
+  }
+  const ProgramTile<kTile> tile = {
+      floats, memory->features, memory->source, memory->target, memory->place, memory->weight, 0};
+  return {params, tile, floats + params.shape.registers * tile.kStride, {}, 0, 0};
 }
 
 // Item `item` of the work: the piece of a long row in that cell, or a range of rows.
@@ -225,7 +346,7 @@ __device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, RowPiece* s
   }
   if (whole_rows || !shared_piece->split()) return;
   if (BlockArrivesLast(params.tickets + shared_piece->first_cell, shared_piece->pieces)) {
-    JoinPieces<Program>(params, *shared_piece);
+    JoinPieces<Program>(work, *shared_piece);
   }
 }
 
@@ -234,7 +355,7 @@ template <class Program, int kTile>
 __device__ inline void RunOverEdges(const ExpressionParams& params) {
   extern __shared__ float4 shared[];
   __shared__ RowPiece piece;
-  RunOfRows<kTile> work = StartBlock<kTile>(params, shared);
+  RunOfRows<kTile> work = StartBlock<Program, kTile>(params, shared);
   for (int64_t item = blockIdx.x; item < params.items; item += gridDim.x) {
     RunItem<Program>(work, item, &piece);
     __syncthreads();
@@ -245,7 +366,7 @@ __device__ inline void RunOverEdges(const ExpressionParams& params) {
 template <class Program, int kTile>
 __device__ inline void RunOverRows(const ExpressionParams& params) {
   extern __shared__ float4 shared[];
-  RunOfRows<kTile> work = StartBlock<kTile>(params, shared);
+  RunOfRows<kTile> work = StartBlock<Program, kTile>(params, shared);
   ProgramTile<kTile>& tile = work.tile;
   for (int64_t item = blockIdx.x; item < params.items; item += gridDim.x) {
     const int64_t base = item * kTile;
@@ -254,12 +375,12 @@ __device__ inline void RunOverRows(const ExpressionParams& params) {
     if (at < tile.edges) tile.target[at] = tile.source[at] = static_cast<int32_t>(base + at), tile.weight[at] = 1.0f;
     __syncthreads();
     Program::Run(params, tile);
-    Program::ForEachResult(params, [&](const TileResult& result) {
+    Program::ForEachResult(params, tile, [&](const TileResult& result, const auto& value) {
       ForEachTileRow(tile, [&](int edge, int first) {
         const int64_t row = base + edge;
+        const auto columns = value.OfEdge(edge);
         for (int c = first; c < result.width; c += kColumnsAcross) {
-          const float x = tile.registers[(result.value + c) * tile.kStride + edge];
-          params.dst.data[row * params.dst.stride + c] = ApplyEpilogue(params.epilogue, x, row, c);
+          params.dst.data[row * params.dst.stride + c] = ApplyEpilogue(params.epilogue, columns(c), row, c);
         }
       });
     });

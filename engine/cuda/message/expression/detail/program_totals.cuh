@@ -15,6 +15,7 @@ namespace vicinal::cuda {
 // kSum, kMean.
 struct ProgramSum {
   static constexpr int kFloats = kPlainFloats;
+  static constexpr bool kShared = false;
   float sum = 0.0f;
 
   __device__ void Add(const TileResult&, float m, float) { sum += m; }
@@ -28,6 +29,7 @@ struct ProgramSum {
 // kMax, and kMin as the largest of negated messages.
 struct ProgramExtreme {
   static constexpr int kFloats = kPlainFloats;
+  static constexpr bool kShared = false;
   float largest = -INFINITY;
 
   __device__ void Add(const TileResult& result, float m, float) {
@@ -43,6 +45,7 @@ struct ProgramExtreme {
 // kVariance, kDeviation: a mean and the sum of squares of differences from it, which do not cancel.
 struct ProgramSpread {
   static constexpr int kFloats = kSpreadFloats;
+  static constexpr bool kShared = false;
   float count = 0.0f, mean = 0.0f, squares = 0.0f;
 
   __device__ void Add(const TileResult&, float m, float) {
@@ -70,18 +73,30 @@ struct ProgramSpread {
   __device__ float* Float(int i) { return i == 0 ? &count : i == 1 ? &mean : &squares; }
 };
 
-// kSoftmax: a sum of messages weighted by exp(score), relative to the largest score. While all scores are -infinity,
-// weights are 0, as -infinity less itself is no number.
+// What a score makes of the sums before it, which are relative to `top`, the largest score before, and of its own
+// message: either the sums are scaled, or the message is, and the other factor is 1. So one number says both: the
+// message's factor or, with its sign set, the sums'. While all scores are -infinity, messages weigh 0, as -infinity
+// less itself is no number.
+__device__ inline float ShareOf(float score, float top) {
+  if (score > top) {
+    const float scale = expf(top - score);
+    return score - score == 0.0f ? -scale : score - score;  // infinity has no share
+  }
+  return expf(score - (top == -INFINITY ? 0.0f : top));
+}
+
+// kSoftmax: a sum of messages weighted by exp(score), relative to the largest score, `top`, which the caller sets
+// before totals are joined or stored.
 struct ProgramSoftmax {
   static constexpr int kFloats = kSoftmaxFloats;
+  static constexpr bool kShared = true;
   float top = -INFINITY, weights = 0.0f, sum = 0.0f;
 
-  __device__ void Add(const TileResult&, float m, float score) {
-    ProgramSoftmax one;
-    one.top = score;
-    one.weights = 1.0f;
-    one.sum = m;
-    Join(one);
+  __device__ void Add(const TileResult&, float m, float share) {
+    const bool scales = __float_as_int(share) < 0;
+    const float mine = scales ? -share : 1.0f, theirs = scales ? 1.0f : share;
+    weights = fmaf(weights, mine, theirs);
+    sum = fmaf(sum, mine, m * theirs);
   }
   __device__ void Join(const ProgramSoftmax& other) {
     const float most = LargerOf(top, other.top), base = most == -INFINITY ? 0.0f : most;
@@ -117,10 +132,8 @@ template <class Total>
 struct ProgramColumn {
   Total folded, since;
 
-  // `place`: of the edge in its row or piece.
-  __device__ void Add(const TileResult& result, float m, float score, int64_t place) {
-    since.Add(result, m, score);
-    if (place % kExpressionFold != kExpressionFold - 1) return;
+  // After every kExpressionFold-th message of a row or piece.
+  __device__ void Fold() {
     folded.Join(since);
     since = Total();
   }

@@ -14,8 +14,7 @@
 
 #include <cstdint>
 
-#include "engine/cuda/common/edge_features.cuh"
-#include "engine/cuda/common/larger.cuh"
+#include "engine/cuda/message/expression/detail/edge_values.cuh"
 #include "engine/cuda/message/expression/tile_params.h"
 #include "engine/cuda/message/tile_blocks.cuh"
 
@@ -24,53 +23,6 @@ namespace vicinal::cuda {
 static_assert(kExpressionThreads == kTileThreads);
 inline constexpr int kEdgesAcross = 4, kColumnsAcross = 8;  // of a warp
 inline constexpr int kSerialColumns = 15, kSumFold = 64;
-
-// The edges of a tile, or the rows of a program over rows, in shared memory.
-template <int kTile>
-struct ProgramTile {
-  static constexpr int kStride = kTileStride<kTile>;
-  static constexpr int kWarpEdges = kTile / (kTileThreads / 32);
-  float* registers;        // [registers][kStride]; in global memory where shared memory is too small
-  const float** features;  // [kTile], of each edge
-  int32_t* source;         // [kTile]
-  int32_t* target;         // [kTile]
-  float* weight;           // [kTile]
-  int edges;
-};
-
-// Columns of one edge's operand, `step` floats apart.
-struct OperandColumns {
-  const float* first;
-  int64_t step;
-
-  __device__ float operator[](int64_t c) const { return first[c * step]; }
-};
-
-template <int kTile>
-__device__ __forceinline__ OperandColumns ColumnsOf(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                                    const TileOperand& operand, int edge) {
-  const int64_t step = operand.width == 1 ? 0 : 1;
-  switch (operand.place) {
-    case TilePlace::kRegister:
-      return {tile.registers + operand.first * tile.kStride + edge, step * tile.kStride};
-    case TilePlace::kSource: {
-      const RowsOfNodes& rows = params.sources[operand.matrix];
-      return {rows.data + tile.source[edge] * rows.stride + operand.first, step};
-    }
-    case TilePlace::kTarget: {
-      const RowsOfNodes& rows = params.targets[operand.matrix];
-      return {rows.data + tile.target[edge] * rows.stride + operand.first, step};
-    }
-    case TilePlace::kFeatures:
-      return {tile.features[edge] + operand.first, step};
-    case TilePlace::kWeight:
-      return {tile.weight + edge, 0};
-    case TilePlace::kRow:
-      return {operand.row + operand.first, step};
-    default:
-      return {&operand.number, 0};
-  }
-}
 
 // Calls use(edge, c) for all columns of this warp's edges. Narrow values take all lanes along the edges first.
 template <int kTile, class Use>
@@ -94,38 +46,31 @@ __device__ inline void ForEachTileRow(const ProgramTile<kTile>& tile, const Use&
   }
 }
 
-// to[c] = activation(f(a[c], b[c])).
-template <int kTile, class F>
-__device__ __forceinline__ void ApplyColumns(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                             const TileInstruction& i, const F& f) {
+// Stores the columns of a value.
+template <int kTile, class Value>
+__device__ __forceinline__ void StoreValue(const ProgramTile<kTile>& tile, int first_register, int width,
+                                           const Value& value) {
   constexpr int kStride = ProgramTile<kTile>::kStride;
-  float* const to = tile.registers + i.to * kStride;
-  if (i.width < kColumnsAcross) {
-    ForEachNumber(tile, i.width, [&](int edge, int c) {
-      const float x = f(ColumnsOf(params, tile, i.a, edge)[c], ColumnsOf(params, tile, i.b, edge)[c]);
-      to[c * kStride + edge] = Activate(i.activation, x);
-    });
+  float* const to = tile.registers + first_register * kStride;
+  if (width < kColumnsAcross) {
+    ForEachNumber(tile, width, [&](int edge, int c) { to[c * kStride + edge] = value.OfEdge(edge)(c); });
     return;
   }
   ForEachTileRow(tile, [&](int edge, int first) {
-    const OperandColumns a = ColumnsOf(params, tile, i.a, edge), b = ColumnsOf(params, tile, i.b, edge);
+    const auto columns = value.OfEdge(edge);
 #pragma unroll 4
-    for (int c = first; c < i.width; c += kColumnsAcross) {
-      to[c * kStride + edge] = Activate(i.activation, f(a[c], b[c]));
-    }
+    for (int c = first; c < width; c += kColumnsAcross) to[c * kStride + edge] = columns(c);
   });
 }
 
-__device__ inline float TermOf(bool dot, float a, float b, float sum) { return dot ? fmaf(a, b, sum) : a + sum; }
-
-// A sum over columns [begin, begin + count) of an edge by its eight lanes, which all get it.
-__device__ inline float SumAcross(bool dot, const OperandColumns& a, const OperandColumns& b, int begin, int count,
-                                  int lane) {
+// A sum over terms [begin, begin + count) of an edge by its eight lanes, which all get it.
+template <class Terms>
+__device__ inline float SumAcross(const Terms& terms, int begin, int count, int lane) {
   float total = 0.0f, sum = 0.0f;
-  int terms = 0;
+  int added = 0;
   for (int c = lane / kEdgesAcross; c < count; c += kColumnsAcross) {
-    sum = TermOf(dot, a[begin + c], dot ? b[begin + c] : 0.0f, sum);
-    if (++terms % kSumFold == 0) total += sum, sum = 0.0f;
+    sum = terms.AddTo(sum, begin + c);
+    if (++added % kSumFold == 0) total += sum, sum = 0.0f;
   }
   total += sum;
 #pragma unroll
@@ -135,45 +80,32 @@ __device__ inline float SumAcross(bool dot, const OperandColumns& a, const Opera
   return total;
 }
 
-template <int kTile>
-__device__ __forceinline__ void SumParts(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                         const TileInstruction& i) {
+// Stores `parts` sums of `count` terms each. kTogether: edges whose terms a thread has on their way at the same time.
+template <int kTogether, int kTile, class Terms>
+__device__ __forceinline__ void StoreSums(const ProgramTile<kTile>& tile, int first_register, int parts, int count,
+                                          const Activation& activation, const Terms& terms) {
   constexpr int kStride = ProgramTile<kTile>::kStride, kWarpEdges = ProgramTile<kTile>::kWarpEdges;
-  const bool dot = i.op == TileOp::kDot;
-  const int count = i.a.width / i.width;
-  float* const to = tile.registers + i.to * kStride;
+  float* const to = tile.registers + first_register * kStride;
   if (count <= kSerialColumns) {
-    ForEachNumber(tile, i.width, [&](int edge, int part) {
-      const OperandColumns a = ColumnsOf(params, tile, i.a, edge), b = ColumnsOf(params, tile, dot ? i.b : i.a, edge);
+    ForEachNumber(tile, parts, [&](int edge, int part) {
+      const auto of_edge = terms.OfEdge(edge);
       float sum = 0.0f;
-      for (int c = part * count; c < (part + 1) * count; ++c) sum = TermOf(dot, a[c], dot ? b[c] : 0.0f, sum);
-      to[part * kStride + edge] = Activate(i.activation, sum);
+      for (int c = part * count; c < (part + 1) * count; ++c) sum = of_edge.AddTo(sum, c);
+      to[part * kStride + edge] = Activate(activation, sum);
     });
     return;
   }
   const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * kWarpEdges;
-#pragma unroll 1
+#pragma unroll kTogether
   for (int e = lane % kEdgesAcross; e < kWarpEdges; e += kEdgesAcross) {  // as often in all lanes
-    const int edge = min(first + e, tile.edges - 1);
-    const OperandColumns a = ColumnsOf(params, tile, i.a, edge), b = ColumnsOf(params, tile, dot ? i.b : i.a, edge);
-    for (int part = 0; part < i.width; ++part) {
-      const float sum = SumAcross(dot, a, b, part * count, count, lane);
+    const auto of_edge = terms.OfEdge(min(first + e, tile.edges - 1));
+    for (int part = 0; part < parts; ++part) {
+      const float sum = SumAcross(of_edge, part * count, count, lane);
       if (lane / kEdgesAcross == part % kColumnsAcross && first + e < tile.edges) {
-        to[part * kStride + edge] = Activate(i.activation, sum);
+        to[part * kStride + first + e] = Activate(activation, sum);
       }
     }
   }
-}
-
-template <int kTile>
-__device__ __forceinline__ void Repeat(const ExpressionParams& params, const ProgramTile<kTile>& tile,
-                                       const TileInstruction& i) {
-  constexpr int kStride = ProgramTile<kTile>::kStride;
-  const int times = i.width / i.a.width;
-  float* const to = tile.registers + i.to * kStride;
-  ForEachNumber(tile, i.width, [&](int edge, int c) {
-    to[c * kStride + edge] = Activate(i.activation, ColumnsOf(params, tile, i.a, edge)[c / times]);
-  });
 }
 
 template <int kTile>
@@ -184,65 +116,71 @@ __device__ __forceinline__ void Multiply(const ProgramTile<kTile>& tile, const T
   __syncthreads();
 }
 
-// To be called by whole blocks.
+// The values of the operands stand where the instruction says. To be called by whole blocks.
 template <int kTile>
 __device__ __forceinline__ void Execute(const ExpressionParams& params, const ProgramTile<kTile>& tile,
                                         const TileInstruction& i) {
-  const auto apply = [&](const auto& f) { ApplyColumns(params, tile, i, f); };
+  const OperandValue<kTile> a = {params, tile, i.a}, b = {params, tile, i.b};
+  const auto combine = [&]<TileOp kOp>(OpTag<kOp>) {
+    StoreValue(tile, i.to, i.width, Combined<kOp, OperandValue<kTile>, OperandValue<kTile>>{a, b, i.activation});
+  };
   switch (i.op) {
     case TileOp::kAdd:
-      apply([](float a, float b) { return a + b; });
+      combine(OpTag<TileOp::kAdd>());
       break;
     case TileOp::kSubtract:
-      apply([](float a, float b) { return a - b; });
+      combine(OpTag<TileOp::kSubtract>());
       break;
     case TileOp::kMultiply:
-      apply([](float a, float b) { return a * b; });
+      combine(OpTag<TileOp::kMultiply>());
       break;
     case TileOp::kDivide:
-      apply([](float a, float b) { return __fdiv_rn(a, b); });
+      combine(OpTag<TileOp::kDivide>());
       break;
     case TileOp::kMin:
-      apply([](float a, float b) { return -LargerOf(-a, -b); });
+      combine(OpTag<TileOp::kMin>());
       break;
     case TileOp::kMax:
-      apply([](float a, float b) { return LargerOf(a, b); });
+      combine(OpTag<TileOp::kMax>());
       break;
     case TileOp::kLog:
-      apply([](float a, float) { return logf(a); });
+      combine(OpTag<TileOp::kLog>());
       break;
     case TileOp::kAbs:
-      apply([](float a, float) { return fabsf(a); });
+      combine(OpTag<TileOp::kAbs>());
       break;
     case TileOp::kLinear:
       return Multiply(tile, i);
     case TileOp::kDot:
+      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, DotTerms{a, b});
+      break;
     case TileOp::kSum:
-      SumParts(params, tile, i);
+      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, SumTerms{a});
       break;
     case TileOp::kRepeat:
-      Repeat(params, tile, i);
+      StoreValue(tile, i.to, i.width, Repeated<OperandValue<kTile>>{a, i.width / i.a.width, i.activation});
       break;
     default:
-      apply([](float a, float) { return a; });
+      combine(OpTag<TileOp::kCopy>());
   }
   __syncwarp();
 }
 
 // The program as it stands in memory. Compiled ones have the same members (compile/generate_source.h).
 struct InterpretedProgram {
+  static constexpr bool kRegistersInShared = false;  // or true: known at run time
   template <int kTile>
   __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {
 #pragma unroll 1
     for (int i = 0; i < params.shape.instructions; ++i) Execute(params, tile, params.instructions[i]);
   }
-  // Calls use(result) for each.
-  template <class Use>
-  __device__ static void ForEachResult(const ExpressionParams& params, const Use& use) {
+  // Calls use(result, its messages) for each.
+  template <int kTile, class Use>
+  __device__ static void ForEachResult(const ExpressionParams& params, const ProgramTile<kTile>& tile, const Use& use) {
 #pragma unroll 1
     for (int r = 0; r < params.shape.results; ++r) {
       const TileResult result = params.results[r];
-      use(result);
+      use(result, RegisterValue<kTile>{tile, result.value});
     }
   }
 };
