@@ -67,8 +67,9 @@ class Kernel {
   virtual std::string_view name() const = 0;
   virtual DeviceKind device() const = 0;
   virtual Refusal WhyUnsupported(const Problem& problem) const = 0;
-  // Why it supports no problem at all on this machine: the device lacks an instruction, a library is missing. Empty: it
-  // supports some. WhyUnsupported then gives this reason for every problem.
+  // Why it supports no problem at all on this machine: the device lacks an instruction, a library is missing, or at
+  // present there is no memory to load it. Empty: it supports some. Otherwise WhyUnsupported gives this reason for
+  // every problem.
   virtual Refusal WhyUnfit() const { return {}; }
   // Why tuning need not try it on `problem`: it is known to be slower, or supports no such problem. Asked before
   // WhyUnsupported, and cheap where that is not: it uses no device and loads no library.

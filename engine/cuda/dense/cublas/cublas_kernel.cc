@@ -12,23 +12,22 @@
 // library, or another GPU, gives a new numerics revision.
 //
 // Who asks for widths that are not verified yet waits for the library and the verification. Tuning prepares them
-// between requests (Prepare). Runs, and whoever asks for widths that are verified, wait for neither.
+// between requests (Prepare). Runs, and whoever asks for widths that are verified, wait for neither. What came of it is
+// kept for the process, except that a lack of memory passes (detail/cublas_products.h).
 //
 // Traffic: src once, dst once, the weights once per panel and tile.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/clock.h"
 #include "engine/base/error.h"
-#include "engine/base/mutex.h"
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/dense/cublas/detail/cublas_library.h"
+#include "engine/cuda/dense/cublas/detail/cublas_products.h"
 #include "engine/cuda/dense/cublas/detail/panel_passes.h"
 #include "engine/cuda/dense/cublas/detail/pinned_product.h"
 #include "engine/cuda/dense/cublas/detail/verify_product.h"
@@ -47,25 +46,26 @@ constexpr int64_t kMaxInputs = 2048, kMaxOutputs = 1024;
 // (docs/notebook/dense_products_gpu.md).
 constexpr int64_t kRowsToTry = int64_t{1} << 16;
 
-using Pinned = std::shared_ptr<const PinnedProduct>;
+using Pinned = CublasProducts::Pinned;
+using Widths = CublasProducts::Widths;
 
 class CublasKernel final : public DenseUpdateKernel {
  public:
   // `device` must outlive every call, but not the kernel itself. Null: there is no device.
   explicit CublasKernel(CudaDevice* device)
-      : device_(device), limits_(device != nullptr ? device->limits() : GpuLimits()) {}
+      : device_(device),
+        limits_(device != nullptr ? device->limits() : GpuLimits()),
+        products_({[this] { return Load(); },
+                   [this](const LoadedCublas& cublas, const Widths& widths) { return VerifyAtOnce(cublas, widths); }},
+                  Clock::Real()) {}
 
   std::string_view name() const override { return "cublas"; }
   DeviceKind device() const override { return DeviceKind::kCuda; }
-  Refusal WhyUnfit() const override {
-    MutexLock lock(&load_mutex_);
-    return WhyNotLoaded();
-  }
+  Refusal WhyUnfit() const override { return CublasProducts::RefusalOf(products_.Load().status()); }
   Refusal WhyUnsupported(const DenseUpdateProblem& problem) const override {
     if (Refusal refusal = WhyUnfit(); !refusal.empty()) return refusal;
     if (Refusal refusal = WhyOutside(problem); !refusal.empty()) return refusal;
-    const StatusOr<Pinned> pinned = PinnedFor(problem);
-    return pinned.ok() ? Refusal() : std::string(pinned.status().message());
+    return CublasProducts::RefusalOf(PinnedFor(problem).status());
   }
   // Without loading the library and verifying an algorithm.
   Refusal WhyNotTried(const DenseUpdateProblem& problem) const override {
@@ -74,7 +74,7 @@ class CublasKernel final : public DenseUpdateKernel {
     return absl::StrCat("not tried below ", kRowsToTry, " rows, where it is slower; these are ", problem.rows);
   }
   std::unique_ptr<KernelPreparation> Prepare(const DenseUpdateProblem& problem) const override {
-    if (device_ == nullptr || !WhyOutside(problem).empty() || Known(WidthsOf(problem)).has_value()) return nullptr;
+    if (device_ == nullptr || !WhyOutside(problem).empty() || products_.IsSettled(WidthsOf(problem))) return nullptr;
     return std::make_unique<Preparation>(*this, WidthsOf(problem));
   }
   DeclaredOrder declared_order() const override { return {"cublas_products", 1}; }
@@ -162,7 +162,6 @@ class CublasKernel final : public DenseUpdateKernel {
                         problem.in_width, " and ", problem.out_width);
   }
 
-  using Widths = std::pair<int64_t, int64_t>;  // inputs and outputs
   static Widths WidthsOf(const DenseUpdateProblem& problem) { return {problem.in_width, problem.out_width}; }
 
   // Verifies an algorithm, and has the kernel remember the result.
@@ -175,15 +174,16 @@ class CublasKernel final : public DenseUpdateKernel {
     int64_t bytes() const override { return verification_.bytes(); }
     Part next() const override { return unfit_ ? Part::kDone : verification_.next(); }
     Status Load() override {
-      const StatusOr<Loaded> loaded = kernel_.Load();
-      unfit_ = !loaded.ok();
-      return unfit_ ? OkStatus() : Remembered(verification_.Load(*loaded->library, loaded->handle));
+      const StatusOr<LoadedCublas> loaded = kernel_.products_.LoadToTune();
+      if (loaded.ok()) return Remembered(verification_.Load(*loaded->library, loaded->handle));
+      unfit_ = loaded.status().code() == StatusCode::kFailedPrecondition;
+      return unfit_ ? OkStatus() : loaded.status();
     }
     Status Run() override { return Remembered(verification_.Run()); }
 
    private:
     Status Remembered(Status status) {
-      if (verification_.next() == Part::kDone) kernel_.Remember(widths_, verification_.result());
+      if (verification_.next() == Part::kDone) kernel_.products_.Remember(widths_, verification_.result());
       return status;
     }
 
@@ -193,66 +193,30 @@ class CublasKernel final : public DenseUpdateKernel {
     bool unfit_ = false;  // the library cannot be loaded, which WhyUnfit says
   };
 
-  // Loads the library on first use, as most servers never need it. Returns an empty refusal if it is loaded.
-  Refusal WhyNotLoaded() const VICINAL_REQUIRES(load_mutex_) {
-    if (handle_ != nullptr || !why_unfit_.empty()) return why_unfit_;
-    if (device_ == nullptr) return why_unfit_ = "there is no GPU to verify its algorithms on";
+  StatusOr<LoadedCublas> Load() const {
+    if (device_ == nullptr) return FailedPrecondition("KERNEL_REFUSED", "there is no GPU to verify its algorithms on");
     const RelaxedCapture relaxed;
-    library_ = CublasLibrary::Get(&why_unfit_);
-    if (library_ == nullptr) return why_unfit_;
-    Status status = device_->MakeCurrent();
-    // The handle is never destroyed: that would call CUDA after the device is gone.
-    if (status.ok()) status = library_->StatusOf(library_->Create(&handle_), "cublasLtCreate");
-    if (!status.ok()) why_unfit_ = std::string(status.message());
-    return why_unfit_;
+    std::string why;
+    const CublasLibrary* const library = CublasLibrary::Get(&why);
+    if (library == nullptr) return FailedPrecondition("KERNEL_REFUSED", why);
+    VICINAL_RETURN_IF_ERROR(device_->MakeCurrent());
+    VICINAL_ASSIGN_OR_RETURN(const cublasLtHandle_t handle, library->MakeHandle());
+    return LoadedCublas{library, handle};
   }
-  struct Loaded {
-    const CublasLibrary* library;
-    cublasLtHandle_t handle;
-  };
-  // FAILED_PRECONDITION (KERNEL_REFUSED): it cannot be loaded.
-  StatusOr<Loaded> Load() const {
-    MutexLock lock(&load_mutex_);
-    if (Refusal refusal = WhyNotLoaded(); !refusal.empty()) return FailedPrecondition("KERNEL_REFUSED", refusal);
-    return Loaded{library_, handle_};
-  }
-
-  std::optional<StatusOr<Pinned>> Known(const Widths& widths) const {
-    MutexLock lock(&mutex_);
-    const auto found = pinned_.find(widths);
-    return found != pinned_.end() ? std::optional<StatusOr<Pinned>>(found->second) : std::nullopt;
-  }
-  // The first result stays. Others are equal to it: the library proposes the same.
-  void Remember(const Widths& widths, const StatusOr<Pinned>& pinned) const {
-    MutexLock lock(&mutex_);
-    pinned_.emplace(widths, pinned);
-  }
-
-  // Verifies an algorithm at once if that has not been done. Errors other than FAILED_PRECONDITION may pass.
-  StatusOr<Pinned> PinnedFor(const DenseUpdateProblem& problem) const {
-    const Widths widths = WidthsOf(problem);
-    if (std::optional<StatusOr<Pinned>> known = Known(widths)) return *std::move(known);
-    VICINAL_RETURN_IF_ERROR(Load().status());
-    MutexLock lock(&at_once_mutex_);
-    if (std::optional<StatusOr<Pinned>> known = Known(widths)) return *std::move(known);
-    Preparation preparation(*this, widths);
-    while (preparation.next() != KernelPreparation::Part::kDone) {
-      const bool load = preparation.next() == KernelPreparation::Part::kLoad;
-      VICINAL_RETURN_IF_ERROR(load ? preparation.Load() : preparation.Run());
+  StatusOr<Pinned> VerifyAtOnce(const LoadedCublas& cublas, const Widths& widths) const {
+    ProductVerification verification(widths.first, widths.second, limits_, device_);
+    while (verification.next() != KernelPreparation::Part::kDone) {
+      const bool load = verification.next() == KernelPreparation::Part::kLoad;
+      VICINAL_RETURN_IF_ERROR(load ? verification.Load(*cublas.library, cublas.handle) : verification.Run());
     }
-    return *Known(widths);
+    return verification.result();
   }
+  StatusOr<Pinned> PinnedFor(const DenseUpdateProblem& problem) const { return products_.PinnedFor(WidthsOf(problem)); }
 
   CudaDevice* const device_;
   const GpuLimits limits_;
-  // Held while the library is loaded, and while a caller verifies at once, so that two do not do the same.
-  mutable Mutex load_mutex_, at_once_mutex_;
-  mutable const CublasLibrary* library_ VICINAL_GUARDED_BY(load_mutex_) = nullptr;
-  mutable cublasLtHandle_t handle_ VICINAL_GUARDED_BY(load_mutex_) = nullptr;
-  mutable std::string why_unfit_ VICINAL_GUARDED_BY(load_mutex_);
-  mutable Mutex mutex_;
-  // Refusals are kept, too, so that they are not verified again.
-  mutable std::map<Widths, StatusOr<Pinned>> pinned_ VICINAL_GUARDED_BY(mutex_);
+  // Most servers never need the library, so that it is loaded on first use.
+  mutable CublasProducts products_;
 };
 
 }  // namespace

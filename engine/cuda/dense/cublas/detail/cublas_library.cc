@@ -64,4 +64,10 @@ Status CublasLibrary::StatusOf(cublasStatus_t status, const char* what) const {
   return Internal(message);
 }
 
+StatusOr<cublasLtHandle_t> CublasLibrary::MakeHandle() const {
+  cublasLtHandle_t handle = nullptr;
+  VICINAL_RETURN_IF_ERROR(StatusOf(Create(&handle), "cublasLtCreate"));
+  return handle;
+}
+
 }  // namespace vicinal::cuda

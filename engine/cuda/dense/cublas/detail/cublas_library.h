@@ -29,7 +29,16 @@ struct CublasLibrary {
 
   // The library, loaded by the first call and never unloaded. Null if it cannot be loaded; *why then gives the reason.
   static const CublasLibrary* Get(std::string* why);
+  // RESOURCE_EXHAUSTED if memory is short.
   Status StatusOf(cublasStatus_t status, const char* what) const;
+  // A handle on the current device. It is never destroyed: that would call CUDA after the device is gone.
+  StatusOr<cublasLtHandle_t> MakeHandle() const;
+};
+
+// The library, with a handle.
+struct LoadedCublas {
+  const CublasLibrary* library;
+  cublasLtHandle_t handle;
 };
 
 }  // namespace vicinal::cuda
