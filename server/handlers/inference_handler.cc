@@ -13,7 +13,7 @@
 #include "server/convert_replies.h"
 #include "server/handlers/classify.h"
 #include "server/handlers/encode_result.h"
-#include "server/handlers/submit_pieces.h"
+#include "server/handlers/submit.h"
 
 namespace vicinal::server {
 namespace {
@@ -51,12 +51,22 @@ struct EmbedWants {
 };
 EmbedWants WantsOf(const v1::EmbedRequest& request) { return {!request.attention().empty()}; }
 
-void EncodeRows(const InferenceResult& result, const EmbedWants& wants, int64_t first, int64_t count,
-                v1::EmbedResponse* response) {
+Status EncodeRows(const InferenceResult& result, const EmbedWants& wants, int64_t first, int64_t count,
+                  v1::EmbedResponse* response) {
   const float* const values = result.values.data() + first * result.width;
-  if (!wants.attention) return SetTensor(values, count, result.width, response->mutable_embeddings());
-  SetTensor(values, count, result.width, response->mutable_attention()->mutable_weights());
-  SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_attention()->mutable_edges());
+  SetTensor(values, count, result.width,
+            wants.attention ? response->mutable_attention()->mutable_weights() : response->mutable_embeddings());
+  if (wants.attention)
+    SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_attention()->mutable_edges());
+  return OkStatus();
+}
+
+// EncodeClasses until `stop` says so, shared with the threads of `pool`.
+auto ClassEncoder(StopCheck stop, ThreadPool* pool) {
+  return [stop = std::move(stop), pool](const InferenceResult& result, const ClassifyWants& wants, int64_t first,
+                                        int64_t count, auto* response) {
+    return EncodeClasses(result, wants, first, count, stop, pool, response);
+  };
 }
 
 }  // namespace
@@ -277,21 +287,6 @@ std::function<void(InferenceResult)> InferenceHandler::Timed(std::function<void(
   };
 }
 
-template <class Response, class Submit>
-void InferenceHandler::AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
-                                     const Submit& submit) {
-  const auto use = [this, &call, wants, response, done](const InferenceResult& result) {
-    Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
-    if (status.ok()) status = EncodeClasses(result, wants, 0, result.rows, StopOf(call), &encoders_, response);
-    if (!status.ok()) return done(status);
-    *response->mutable_served_by() = ToProto(result.served_by);
-    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
-    done(OkStatus());
-  };
-  const Status submitted = submit(Deliver(call, Timed(use), done));
-  if (!submitted.ok()) Refuse(submitted, done);
-}
-
 void InferenceHandler::Refuse(const Status& why, Done done) {
   const bool overload = why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kDeadlineExceeded;
   if (!overload) return done(why);
@@ -303,24 +298,14 @@ void InferenceHandler::Classify(Call& call, const v1::ClassifyRequest& request, 
   ClassifyWants wants;
   StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/false, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, wants, response, done,
-                [&](InferenceCallback deliver) { return engine_.Submit(*std::move(decoded), std::move(deliver)); });
+  SubmitWhole(call, *std::move(decoded), wants, ClassEncoder(StopOf(call), &encoders_), response, done);
 }
 
 void InferenceHandler::Embed(Call& call, const v1::EmbedRequest& request, v1::EmbedResponse* response,
                              const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
-    if (!status.ok()) return done(status);
-    *response->mutable_served_by() = ToProto(result.served_by);
-    EncodeRows(result, wants, 0, result.rows, response);
-    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
-    done(OkStatus());
-  };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) Refuse(submitted, done);
+  SubmitWhole(call, *std::move(decoded), WantsOf(request), &EncodeRows, response, done);
 }
 
 void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsRequest& request,
@@ -328,9 +313,7 @@ void InferenceHandler::ClassifyGraphs(Call& call, const v1::ClassifyGraphsReques
   ClassifyWants wants;
   StatusOr<GraphBatchRequest> decoded = DecodeGraphs(call, request, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  AnswerClasses(call, wants, response, done, [&](InferenceCallback deliver) {
-    return engine_.SubmitBatch(*std::move(decoded), std::move(deliver));
-  });
+  SubmitWhole(call, *std::move(decoded), wants, ClassEncoder(StopOf(call), &encoders_), response, done);
 }
 
 void InferenceHandler::Infer(Call& call, const v1::InferStreamRequest& request, v1::InferStreamResponse* response,
@@ -359,23 +342,14 @@ void InferenceHandler::ClassifyStream(Call& call, const v1::ClassifyRequest& req
   ClassifyWants wants;
   StatusOr<InferenceRequest> decoded = DecodeClassify(call, request, /*stream=*/true, &wants);
   if (!decoded.ok()) return done(decoded.status());
-  const auto encode = [this, wants, stop = StopOf(call)](const InferenceResult& result, int64_t first, int64_t count,
-                                                         v1::ClassifyResponse* piece) {
-    return EncodeClasses(result, wants, first, count, stop, &encoders_, piece);
-  };
-  SubmitPieces(call, *std::move(decoded), wants, encode, done);
+  SubmitPieces(call, *std::move(decoded), wants, ClassEncoder(StopOf(call), &encoders_), done);
 }
 
 void InferenceHandler::EmbedStream(Call& call, const v1::EmbedRequest& request,
                                    const PiecesDone<v1::EmbedResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeEmbed(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const EmbedWants wants = WantsOf(request);
-  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count, v1::EmbedResponse* piece) {
-    EncodeRows(result, wants, first, count, piece);
-    return OkStatus();
-  };
-  SubmitPieces(call, *std::move(decoded), wants, encode, done);
+  SubmitPieces(call, *std::move(decoded), WantsOf(request), &EncodeRows, done);
 }
 
 }  // namespace vicinal::server

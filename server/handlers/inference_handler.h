@@ -89,12 +89,13 @@ class InferenceHandler {
   AnswerCheck CheckAttention(bool stream, Call* call);
   // Deadline and cancellation of the call; without a deadline, that of --default_deadline.
   WorkLimits LimitsOf(const Call& call) const;
-  // Submits with `submit(callback)` and fills the response of Classify or ClassifyGraphs.
-  template <class Response, class Submit>
-  void AnswerClasses(Call& call, const ClassifyWants& wants, Response* response, const Done& done,
-                     const Submit& submit);
-  // Submits, and hands the result on in pieces of whole rows. `wants.BytesPerRow(width)`: of a piece's tensors;
-  // `encode(result, first, count, response)` makes one (submit_pieces.h).
+  // Submits, and fills the response (submit.h). Request: InferenceRequest or GraphBatchRequest.
+  // `wants.BytesPerRow(width)`: of the reply's tensors; `encode(result, wants, first, count, response)` makes those of
+  // `count` rows.
+  template <class Request, class Wants, class Encode, class Response>
+  void SubmitWhole(Call& call, Request request, const Wants& wants, const Encode& encode, Response* response,
+                   const Done& done);
+  // The same in pieces of whole rows.
   template <class Response, class Wants, class Encode>
   void SubmitPieces(Call& call, InferenceRequest&& request, const Wants& wants, const Encode& encode,
                     const PiecesDone<Response>& done);

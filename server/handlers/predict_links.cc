@@ -12,7 +12,7 @@
 #include "server/convert_replies.h"
 #include "server/handlers/encode_result.h"
 #include "server/handlers/inference_handler.h"
-#include "server/handlers/submit_pieces.h"
+#include "server/handlers/submit.h"
 
 namespace vicinal::server {
 namespace {
@@ -35,20 +35,22 @@ void SetProbabilities(const float* scores, int64_t rows, int64_t cols, v1::Tenso
   SetTensor(probabilities.data(), rows, cols, tensor);
 }
 
-void EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
-                 v1::PredictLinksResponse* response) {
+Status EncodeLinks(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
+                   v1::PredictLinksResponse* response) {
   const float* const scores = result.values.data() + first;
   SetTensor(scores, count, 1, response->mutable_scores());
   if (wants.id_bytes > 0) SetTensor(result.links.data() + 2 * first, count, 2, response->mutable_links());
   if (wants.probabilities) SetProbabilities(scores, count, 1, response->mutable_probabilities());
+  return OkStatus();
 }
 
-void EncodePartners(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
-                    v1::TopLinksResponse* response) {
+Status EncodePartners(const InferenceResult& result, const LinkWants& wants, int64_t first, int64_t count,
+                      v1::TopLinksResponse* response) {
   const float* const scores = result.values.data() + first * result.width;
   SetTensor(result.links.data() + first * result.width, count, result.width, response->mutable_partners());
   SetTensor(scores, count, result.width, response->mutable_scores());
   if (wants.probabilities) SetProbabilities(scores, count, result.width, response->mutable_probabilities());
+  return OkStatus();
 }
 
 }  // namespace
@@ -136,58 +138,28 @@ void InferenceHandler::PredictLinks(Call& call, const v1::PredictLinksRequest& r
                                     v1::PredictLinksResponse* response, const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
-    if (!status.ok()) return done(status);
-    *response->mutable_served_by() = ToProto(result.served_by);
-    EncodeLinks(result, wants, 0, result.rows, response);
-    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
-    done(OkStatus());
-  };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) Refuse(submitted, done);
+  SubmitWhole(call, *std::move(decoded), WantsOf(request), &EncodeLinks, response, done);
 }
 
 void InferenceHandler::PredictLinksStream(Call& call, const v1::PredictLinksRequest& request,
                                           const PiecesDone<v1::PredictLinksResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodeLinks(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const LinkWants wants = WantsOf(request);
-  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count,
-                              v1::PredictLinksResponse* piece) {
-    EncodeLinks(result, wants, first, count, piece);
-    return OkStatus();
-  };
-  SubmitPieces(call, *std::move(decoded), wants, encode, done);
+  SubmitPieces(call, *std::move(decoded), WantsOf(request), &EncodeLinks, done);
 }
 
 void InferenceHandler::TopLinks(Call& call, const v1::TopLinksRequest& request, v1::TopLinksResponse* response,
                                 const Done& done) {
   StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/false);
   if (!decoded.ok()) return done(decoded.status());
-  const auto use = [this, &call, wants = WantsOf(request), response, done](const InferenceResult& result) {
-    const Status status = ReserveReply(EncodingBytes(wants, result.rows, result.width), call);
-    if (!status.ok()) return done(status);
-    *response->mutable_served_by() = ToProto(result.served_by);
-    EncodePartners(result, wants, 0, result.rows, response);
-    *response->mutable_timing() = EncodeTiming(result, SecondsBetween(call.begin, clock_.Now()));
-    done(OkStatus());
-  };
-  const Status submitted = engine_.Submit(*std::move(decoded), Deliver(call, Timed(use), done));
-  if (!submitted.ok()) Refuse(submitted, done);
+  SubmitWhole(call, *std::move(decoded), WantsOf(request), &EncodePartners, response, done);
 }
 
 void InferenceHandler::TopLinksStream(Call& call, const v1::TopLinksRequest& request,
                                       const PiecesDone<v1::TopLinksResponse>& done) {
   StatusOr<InferenceRequest> decoded = DecodePartners(call, request, /*stream=*/true);
   if (!decoded.ok()) return done(decoded.status());
-  const LinkWants wants = WantsOf(request);
-  const auto encode = [wants](const InferenceResult& result, int64_t first, int64_t count,
-                              v1::TopLinksResponse* piece) {
-    EncodePartners(result, wants, first, count, piece);
-    return OkStatus();
-  };
-  SubmitPieces(call, *std::move(decoded), wants, encode, done);
+  SubmitPieces(call, *std::move(decoded), WantsOf(request), &EncodePartners, done);
 }
 
 }  // namespace vicinal::server
