@@ -28,6 +28,17 @@ inline void RegisterKernelsThere(KernelRegistry& there, Device*) {
   AddKernelsThere(cpu->rowwise, &there.rowwise);
 }
 
+// The table of a backend with these kernels and, after them, one more of products.
+template <class Product>
+BackendTable BackendWithProduct(const char* name) {
+  const auto register_kernels = [](KernelRegistry& there, Device* device) {
+    RegisterKernelsThere(there, device);
+    there.dense_update.Add(std::make_unique<Product>());
+  };
+  return {kBackendInterfaceVersion, BackendBuildId(),     name,
+          &OneOwnMemoryDevice,      &OpenOwnMemoryDevice, register_kernels};
+}
+
 }  // namespace vicinal::testing
 
 #endif  // VICINAL_TESTS_ENGINE_PLAN_OWN_MEMORY_BACKEND_H_

@@ -3,7 +3,6 @@
 // the choice between them.
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -51,13 +50,7 @@ class PairedProducts final : public DenseUpdateKernel {
   }
 };
 
-void RegisterKernels(KernelRegistry& there, Device* device) {
-  RegisterKernelsThere(there, device);
-  there.dense_update.Add(std::make_unique<PairedProducts>());
-}
-
-const BackendTable kTable = {kBackendInterfaceVersion, BackendBuildId(),     "two products",
-                             &OneOwnMemoryDevice,      &OpenOwnMemoryDevice, &RegisterKernels};
+const BackendTable kTable = BackendWithProduct<PairedProducts>("two products");
 
 }  // namespace
 }  // namespace vicinal::testing

@@ -48,13 +48,7 @@ class UnaffordableProducts final : public DenseUpdateKernel {
   }
 };
 
-void RegisterKernels(KernelRegistry& there, Device* device) {
-  RegisterKernelsThere(there, device);
-  there.dense_update.Add(std::make_unique<UnaffordableProducts>());
-}
-
-const BackendTable kTable = {kBackendInterfaceVersion, BackendBuildId(),     "unaffordable product",
-                             &OneOwnMemoryDevice,      &OpenOwnMemoryDevice, &RegisterKernels};
+const BackendTable kTable = BackendWithProduct<UnaffordableProducts>("unaffordable product");
 
 }  // namespace
 }  // namespace vicinal::testing
