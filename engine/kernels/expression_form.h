@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs in the form of one kernel. A kernel of the operation expression that reads more on its device than the
 // parameters of an EdgeCode implements ExpressionFormMaker; whoever makes its arguments then passes FormedParameters.
+// Such a kernel may interpret a program until code for it was compiled; who measures it waits for that first.
 #ifndef VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
 #define VICINAL_ENGINE_KERNELS_EXPRESSION_FORM_H_
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
@@ -39,6 +41,16 @@ struct FormedParameters final : std::vector<const void*> {
   const void* bytes = nullptr;  // form->bytes(), in the device's memory
 };
 
+// Code that is compiled for a program in the background. While this lives, runs launch it as soon as it is there.
+class ExpressionCompilation {
+ public:
+  virtual ~ExpressionCompilation() = default;
+  // Waits at most that long for the end: the code is there, or it never will be. Whether it has ended.
+  virtual bool Await(std::chrono::milliseconds at_most) const = 0;
+  // After the end: why runs interpret the program. Empty: they launch the code.
+  virtual std::string WhyInterpreted() const = 0;
+};
+
 // The second base of a kernel.
 class ExpressionFormMaker {
  public:
@@ -47,7 +59,22 @@ class ExpressionFormMaker {
   // counted, they are null pointers.
   virtual std::shared_ptr<const ExpressionForm> MakeForm(const ExpressionArgs& args,
                                                          const std::vector<const void*>& parameters) const = 0;
+  // Begins to compile what runs in that configuration would launch, for a program whose parameters are not there yet.
+  // Does not wait. Null: their code is never compiled.
+  virtual std::unique_ptr<ExpressionCompilation> Compile(const ExpressionProblem& problem,
+                                                         const KernelConfig& config) const {
+    (void)problem, (void)config;
+    return nullptr;
+  }
 };
+
+// As ExpressionFormMaker::Compile; null also if `kernel` makes no forms.
+template <class KernelT>
+std::unique_ptr<ExpressionCompilation> CompileExpression(const KernelT& kernel, const ExpressionProblem& problem,
+                                                         const KernelConfig& config) {
+  const auto* const maker = dynamic_cast<const ExpressionFormMaker*>(&kernel);
+  return maker != nullptr ? maker->Compile(problem, config) : nullptr;
+}
 
 // Sets args->parameters for `kernel`, with a form if it makes one. `copy(form.bytes())` returns where they are on the
 // device, or an error.

@@ -86,10 +86,12 @@ ExpressionProblem ExpressionProblemOf(const EdgeProgram& program, int64_t rows, 
 }
 
 double RoughProgramSeconds(const EdgeProgram& program, int64_t edges, int num_threads) {
-  constexpr double kOperationsPerSecond = 8e9, kLineSeconds = 4e-9, kLineColumns = 16;
+  constexpr double kLineColumns = 16;
+  const bool gpu = num_threads == 0;
+  const double operations_per_second = gpu ? 1e12 : 8e9, line_seconds = gpu ? 3e-10 : 4e-9;
   const ExpressionProblem problem = ExpressionProblemOf(program, 0, 0, edges);
   const double lines = static_cast<double>(problem.code->gathered + program.edge_width) / kLineColumns;
-  const double per_edge = problem.code->operations / kOperationsPerSecond + (1 + lines) * kLineSeconds;
+  const double per_edge = problem.code->operations / operations_per_second + (1 + lines) * line_seconds;
   return static_cast<double>(edges) * per_edge / std::max(1, num_threads);
 }
 

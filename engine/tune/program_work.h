@@ -18,10 +18,6 @@ namespace vicinal {
 
 inline bool IsExpression(const TuningKey& key) { return key.operation == "expression"; }
 
-// Whether expressions are tuned on such a device. Not on a GPU: there a program runs interpreted until it is compiled,
-// so that what is measured first is not what serves.
-inline bool TunesExpressions(DeviceKind device) { return device == DeviceKind::kCpu; }
-
 // What TuningKey::kind may be of expressions: the reduction, by EdgeReduce, or several different ones.
 inline constexpr std::string_view kProgramKinds[] = {"sum", "mean", "max", "min", "var", "std", "softmax", "several"};
 
@@ -46,8 +42,8 @@ ProgramSizes SizesOf(const EdgeProgram& program);
 // On an adjacency of that size.
 ExpressionProblem ExpressionProblemOf(const EdgeProgram& program, int64_t rows, int64_t cols, int64_t edges);
 
-// About the seconds of a run on a CPU, by its operations and the columns that it gathers: for the choice between all
-// edges and a part of them, not for that between settings.
+// About the seconds of a run, by its operations and the columns that it gathers: for the choice between all edges and a
+// part of them, not for that between settings. `num_threads` of a CPU; 0: on a GPU, one of the slower ones.
 double RoughProgramSeconds(const EdgeProgram& program, int64_t edges, int num_threads);
 
 }  // namespace vicinal

@@ -61,6 +61,7 @@ class TrialOf final : public Trial {
     }
     Order(input);
     if (input.only_to_compare && num_to_run_ == 1) return OkStatus();
+    if constexpr (kHasProgram<K>) VICINAL_RETURN_IF_ERROR(CompilePrograms(input, problem));
     VICINAL_RETURN_IF_ERROR(Admit(input, problem));
     VICINAL_RETURN_IF_ERROR(MakeLayouts(input, problem));
     Matrices matrices(input.device, pattern_);
@@ -245,7 +246,7 @@ class TrialOf final : public Trial {
       if constexpr (kHasWeights<K>) {
         bytes += static_cast<int64_t>(kernels_[c]->PackedBytes(problem.out_width, problem.in_width));
       } else if constexpr (kHasProgram<K>) {
-        bytes += TrialWeights::ParameterBytes(*input.program, *kernels_[c]);
+        bytes += TrialWeights::ParameterBytes(*input.program, *kernels_[c], problem, candidates_[c].setting.config);
       }
     }
     return bytes;
@@ -263,6 +264,19 @@ class TrialOf final : public Trial {
                                  packed_.Parameters(input, *kernels_[c], problem, candidates_[c].setting.config));
         parameters_.push_back(std::move(parameters));
       }
+    }
+    return OkStatus();
+  }
+
+  // One at a time, so that the program of a new plan waits for one of them at most. What was compiled stays loaded as
+  // long as the trial.
+  Status CompilePrograms(const TrialInput& input, const typename K::Problem& problem) {
+    if (!input.await_code || num_to_run_ == 1) return OkStatus();
+    for (int64_t c = 0; c < num_to_run_; ++c) {
+      auto compilation = CompileExpression(*kernels_[c], problem, candidates_[c].setting.config);
+      if (compilation == nullptr) continue;
+      VICINAL_RETURN_IF_ERROR(input.await_code(*compilation));
+      compilations_.push_back(std::move(compilation));
     }
     return OkStatus();
   }
@@ -325,7 +339,8 @@ class TrialOf final : public Trial {
   std::vector<AdjacencyLayoutRef> layouts_;                  // of each candidate that runs; null: it needs none
   std::vector<const void*> weights_;                         // of each candidate that runs, if kHasWeights
   std::vector<TrialWeights::ProgramParameters> parameters_;  // likewise, if kHasProgram
-  std::vector<typename K::Args> args_;                       // by turn
+  std::vector<std::unique_ptr<ExpressionCompilation>> compilations_;
+  std::vector<typename K::Args> args_;  // by turn
   void* scratch_ = nullptr;
   std::vector<Buffer> memory_;
   TrialWeights packed_{pattern_};

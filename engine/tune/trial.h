@@ -24,6 +24,7 @@
 #include "engine/base/edge_program.h"
 #include "engine/base/status.h"
 #include "engine/device/device.h"
+#include "engine/kernels/expression_form.h"
 #include "engine/kernels/registry.h"
 #include "engine/tune/first_runs.h"
 #include "engine/tune/prior.h"
@@ -54,6 +55,9 @@ struct TrialInput {
   // Called before allocation with an upper bound of the trial's bytes: matrices with their copies, layouts, scratch. On
   // an error, candidates are pruned with its message, and it is called again for the remaining ones. Empty: no limit.
   std::function<Status(int64_t bytes)> admit;
+  // Called with the code that each candidate's program is compiled to, one after the other, before `admit`: to wait for
+  // its end, so that what is measured is what serves. An error ends Make. Empty: nothing is compiled.
+  std::function<Status(const ExpressionCompilation& compilation)> await_code;
   // Only these, with the default, are candidates, as far as kernels support them, and all of them run. Null: all
   // configurations in Kernel::Candidates.
   const std::vector<KernelSetting>* settings = nullptr;
@@ -72,7 +76,7 @@ struct TrialInput {
 class Trial {
  public:
   // RESOURCE_EXHAUSTED: out of memory. FAILED_PRECONDITION: no kernel supports the work. Errors of input.admit if not
-  // even the default fits. Touches all of its memory; may be called on any thread.
+  // even the default fits, and of input.await_code. Touches all of its memory; may be called on any thread.
   static StatusOr<std::unique_ptr<Trial>> Make(const TrialInput& input);
 
   virtual ~Trial() = default;

@@ -59,13 +59,22 @@ class TrialWeights {
   }
 
   // Of Parameters.
-  static int64_t ParameterBytes(const EdgeProgram& program, const ExpressionKernel& kernel) {
-    int64_t bytes = 0;
-    for (const ProgramSizes::Parameter& parameter : SizesOf(program).parameters) {
-      bytes += parameter.is_matrix ? static_cast<int64_t>(kernel.PackedBytes(parameter.rows, parameter.cols))
-                                   : parameter.cols * static_cast<int64_t>(sizeof(float));
+  static int64_t ParameterBytes(const EdgeProgram& program, const ExpressionKernel& kernel,
+                                const ExpressionProblem& problem, const KernelConfig& config) {
+    size_t bytes = 0;
+    const ProgramSizes sizes = SizesOf(program);
+    for (const ProgramSizes::Parameter& parameter : sizes.parameters) {
+      bytes += parameter.is_matrix ? kernel.PackedBytes(parameter.rows, parameter.cols)
+                                   : static_cast<size_t>(parameter.cols) * sizeof(float);
     }
-    return bytes;
+    if (const auto* const maker = dynamic_cast<const ExpressionFormMaker*>(&kernel); maker != nullptr) {
+      ExpressionArgs args;
+      args.problem = problem;
+      args.config = config;
+      const std::vector<const void*> none(sizes.parameters.size(), nullptr);
+      bytes += maker->MakeForm(args, none)->bytes().size() * sizeof(float);
+    }
+    return static_cast<int64_t>(bytes);
   }
 
  private:

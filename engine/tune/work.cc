@@ -182,6 +182,7 @@ std::string OnlyKernelOf(const KernelRegistry& registry, DeviceKind device, std:
   look(registry.aggregate);
   look(registry.attention);
   look(registry.dense_update);
+  look(registry.expression);
   return names.size() == 1 && !parameters ? names.front() : "";
 }
 
@@ -203,7 +204,7 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   look(registry.aggregate);
   look(registry.attention);
   look(registry.dense_update);
-  if (TunesExpressions(device)) look(registry.expression);
+  look(registry.expression);
   if (by_name.empty()) {
     return InvalidArgument(
         "KERNEL_UNKNOWN", "force.kernel",

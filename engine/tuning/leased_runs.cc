@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/execute/awaited.h"
 
 namespace vicinal {
@@ -17,6 +19,13 @@ constexpr int kTries = 4;
 // As `part`, which may run on the executor's thread and must not throw there.
 Status Caught(const std::function<Status()>& part) try { return part(); } catch (const std::bad_alloc&) {
   return NoMemoryToTune();
+}
+
+Status NotCompiled() {
+  return MakeError(StatusCode::kUnavailable,
+                   absl::StrCat("not measured: its kernels were not compiled within ", kLongestCompilation,
+                                " s; tune again when the compiler has less to do"),
+                   {});
 }
 
 // What FirstRuns hears of a part of a preparation: that it ended well says nothing about the kernel's own runs.
@@ -85,6 +94,16 @@ Status LeasedRuns::RunPart(const std::string& configuration, bool first, KernelP
   if (ran.code() == StatusCode::kInternal) mark();  // so that the failure can be told
   if (marked) tools_.first_runs->End(configuration, NotProven(ran));
   return ran;
+}
+
+Status LeasedRuns::AwaitCode(const ExpressionCompilation& compilation) const {
+  const MonotonicTime begin = tools_.clock->Now();
+  while (true) {
+    if (stopping_()) return TuningStopped();
+    if (!tools_.is_current(*job_.graph)) return TunedGraphGone();
+    if (compilation.Await(kCompilationLook)) return OkStatus();
+    if (SecondsBetween(begin, tools_.clock->Now()) >= kLongestCompilation) return NotCompiled();
+  }
 }
 
 StatusOr<LeasedRuns::Tried> LeasedRuns::RunWatched(const Trial& trial, int candidate, int64_t turn) {

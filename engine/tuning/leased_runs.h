@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_TUNING_LEASED_RUNS_H_
 #define VICINAL_ENGINE_TUNING_LEASED_RUNS_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -12,12 +13,18 @@
 #include "engine/api/tuning.h"
 #include "engine/base/status.h"
 #include "engine/execute/executor.h"
+#include "engine/kernels/expression_form.h"
 #include "engine/kernels/kernel_preparation.h"
 #include "engine/tune/meter.h"
 #include "engine/tune/trial.h"
 #include "engine/tuning/tuning_job.h"
 
 namespace vicinal {
+
+// How often a wait for a compiler asks whether to go on, and when it gives up: a compiler is stopped after a minute
+// (RunTimeCompilation::wall_time), but the programs of new plans may be compiled before.
+inline constexpr std::chrono::milliseconds kCompilationLook(20);
+inline constexpr double kLongestCompilation = 300.0;
 
 class LeasedRuns {
  public:
@@ -39,6 +46,10 @@ class LeasedRuns {
   // `configuration` as a first run does; that they end well says nothing. Errors as of Sample, and those of the parts;
   // after one, `preparation` cannot go on.
   Status Prepare(const std::string& configuration, KernelPreparation* preparation);
+
+  // Waits on this thread, without a lease, until the code of a candidate was compiled or it is known that there is none.
+  // TuningStopped and TunedGraphGone within kCompilationLook; UNAVAILABLE after kLongestCompilation.
+  Status AwaitCode(const ExpressionCompilation& compilation) const;
 
   double used_seconds() const { return used_; }  // of the executor's thread
   int64_t samples() const { return samples_; }   // attempts, dropped ones included

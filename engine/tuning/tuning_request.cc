@@ -168,18 +168,15 @@ StatusOr<std::vector<TuningWork>> KnownWorks(const TuneGraphRequest& request,
            (!request.weights.empty() && !IsOneOf(request.weights, std::string(ToString(key.weights))));
   });
   if (!works.empty() || (NamesNothing(request) && !request.force.has_value())) return works;
-  // Asked first: a GPU has one kernel of them with parameters, but does not tune them.
-  if (operations == std::vector<std::string>{"expression"}) {
-    return InvalidArgument("PROGRAM_UNKNOWN", request.programs.empty() ? "operation" : "programs",
-                           TunesExpressions(device)
-                               ? "no model has run such a message function on this graph so far: run one, then "
-                                 "GetTuning lists its programs"
-                               : "message functions are not tuned on a GPU; force settings per request");
-  }
   if (operations.size() == 1) {
     // Plans note no work where there is no choice, so that models will not bring any either.
     const std::string only = OnlyKernelOf(registry, device, operations.front());
     if (!only.empty()) return NothingToTune(operations.front(), only);
+  }
+  if (operations == std::vector<std::string>{"expression"}) {
+    return InvalidArgument("PROGRAM_UNKNOWN", request.programs.empty() ? "operation" : "programs",
+                           "no model has run such a message function on this graph so far: run one, then GetTuning "
+                           "lists its programs");
   }
   return InvalidArgument("WIDTHS_MISSING", "widths",
                          absl::StrCat("no model has asked this graph for such work (", absl::StrJoin(operations, ", "),

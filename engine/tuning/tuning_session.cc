@@ -20,6 +20,7 @@
 #include "engine/tune/trial.h"
 #include "engine/tune/work.h"
 #include "engine/tuning/community_library.h"
+#include "engine/tuning/expression_work.h"
 #include "engine/tuning/graph_shape.h"
 #include "engine/tuning/leased_runs.h"
 #include "engine/tuning/product_work.h"
@@ -97,6 +98,7 @@ class Session {
     input.registry = tools_.registry;
     input.first_runs = tools_.first_runs;
     input.admit = [this](int64_t bytes) { return ReserveTrial(bytes + sampled_.bytes()); };
+    input.await_code = [this](const ExpressionCompilation& compilation) { return code_.Await(compilation, runs_); };
     input.shape = ShapeOf(*job_.graph, whole, runs_.num_threads());
     input.program = job_.work.program;
     const double predicted = PredictRun(input);
@@ -138,16 +140,9 @@ class Session {
   // Products and expressions have few candidates and no models to rank them by.
   bool has_models() const { return !product() && !expression(); }
 
-  // Its former choice stays, as nothing was measured.
-  static Status NoSuchProgram() {
-    return FailedPrecondition("PROGRAM_UNKNOWN",
-                              "not measured: no model has run this program on the graph since the server started; run "
-                              "one that has it, then tune again");
-  }
-
   // 0: unknown.
   double PredictRun(const TrialInput& input) const {
-    if (expression()) return RoughProgramSeconds(*input.program, input.shape.edges, input.shape.num_threads);
+    if (expression()) return PredictProgramSeconds(input);
     return PredictDefaultSeconds(*tools_.registry, tools_.device->kind(), input.key, input.shape).value_or(0.0);
   }
 
@@ -298,6 +293,7 @@ class Session {
     const auto add = [&note](const std::string& more) { absl::StrAppend(&note, note.empty() ? "" : "; ", more); };
     if (!left_out_.empty()) add(left_out_);
     if (alone) return note;
+    if (const std::string interpreted = code_.NoteOnInterpreted(num_to_run()); !interpreted.empty()) add(interpreted);
     if (verdict.kept) {
       add("the default stays: faster candidates were within the noise");
     } else if (!verdict.decided) {
@@ -357,6 +353,7 @@ class Session {
   SampledRows sampled_;
   double share_ = 1.0;    // of the edges that are measured on
   std::string left_out_;  // NoteOnLeftOut
+  ProgramCode code_;      // of expressions
   std::unique_ptr<Trial> trial_;
   std::optional<Contest> contest_;
   bool too_busy_ = false;

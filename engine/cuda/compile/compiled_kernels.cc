@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/cuda/compile/compiled_kernels.h"
 
+#include <chrono>
+
 #include "engine/base/check.h"
 
 namespace vicinal::cuda {
@@ -17,6 +19,15 @@ uint64_t CompiledKernelsEpoch() { return epoch.load(std::memory_order_acquire); 
 void CompiledKernel::Await() {
   MutexLock lock(&mutex_);
   while (outcome_.empty()) finished_.Wait(&mutex_);
+}
+
+bool CompiledKernel::AwaitFor(std::chrono::milliseconds at_most) {
+  const auto deadline = std::chrono::steady_clock::now() + at_most;
+  MutexLock lock(&mutex_);
+  while (outcome_.empty()) {
+    if (!finished_.WaitUntil(&mutex_, deadline)) break;
+  }
+  return !outcome_.empty();
 }
 
 std::string CompiledKernel::Describe() {

@@ -9,6 +9,7 @@
 #define VICINAL_ENGINE_CUDA_COMPILE_COMPILED_KERNELS_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -37,6 +38,8 @@ class CompiledKernel {
   const void* function() const { return function_.load(std::memory_order_acquire); }
   // Waits until it was made or refused.
   void Await() VICINAL_EXCLUDES(mutex_);
+  // The same, at most that long. Whether it was.
+  bool AwaitFor(std::chrono::milliseconds at_most) VICINAL_EXCLUDES(mutex_);
   // "compiled in 2.1 s", "from the directory of compiled kernels", or why it is interpreted.
   std::string Describe() VICINAL_EXCLUDES(mutex_);
 

@@ -192,12 +192,12 @@ Status BindParameters(const ExpressionStep& expression, StepBinder* step, Bound<
   return SetExpressionParameters(bound->kernel->kernel(), std::move(parameters), copy, &bound->args);
 }
 
-// Nothing where it is not tuned: values of rows, GPUs, and results wider than records may say.
-std::optional<TuningWork> WorkOf(const StepBinder& step, bool weighted) {
+// Nothing where it is not tuned: values of rows, results wider than records may say, and where there is no choice.
+std::optional<TuningWork> WorkOf(const StepBinder& step, const ExpressionProblem& problem, bool weighted) {
   const ExpressionStep& expression = step.node().expression;
   const EdgeProgram& program = *expression.program;
-  if (!program.over_edges || !TunesExpressions(step.device()) || program.width() > kMaxTuningColumns)
-    return std::nullopt;
+  if (!program.over_edges || program.width() > kMaxTuningColumns) return std::nullopt;
+  if (!HasChoice(step.registry().expression, problem, step.device())) return std::nullopt;
   const EdgeWeights weights = weighted ? EdgeWeights::kPerEdge : EdgeWeights::kNone;
   return TuningWork{KeyOf(program, weights), step.node().adjacency, expression.program};
 }
@@ -219,7 +219,7 @@ Status BindExpression(StepBinder* step) {
     weighted = shape.weighted;
     VICINAL_ASSIGN_OR_RETURN(adjacency, step->Adjacency());
   }
-  const std::optional<TuningWork> work = WorkOf(*step, weighted);
+  const std::optional<TuningWork> work = WorkOf(*step, problem, weighted);
   VICINAL_ASSIGN_OR_RETURN(auto* bound,
                            step->Choose(step->registry().expression, problem, work.has_value() ? &*work : nullptr));
   ExpressionArgs& args = bound->args;

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
 #include <set>
 #include <string>
@@ -79,6 +80,17 @@ TEST_F(CompiledKernelsTest, EqualProgramsShareAKernel) {
   EXPECT_NE(first->function(), nullptr);
   EXPECT_EQ(first->Describe(), "compiled");
   EXPECT_GT(CompiledKernelsEpoch(), before);
+}
+
+// Who tunes asks again, and may stop between.
+TEST_F(CompiledKernelsTest, AWaitIsBounded) {
+  constexpr std::chrono::milliseconds kNoTime(0);
+  const CompiledKernelUse good = Find("a"), bad = Find("bad");
+  EXPECT_FALSE(good->AwaitFor(kNoTime));
+  kernels_.DoWork();
+  EXPECT_TRUE(good->AwaitFor(kNoTime));
+  EXPECT_TRUE(bad->AwaitFor(kNoTime)) << "it is known that there is none";
+  EXPECT_EQ(bad->function(), nullptr);
 }
 
 // Two kernels without uses stay; one that is used does, whatever its age.

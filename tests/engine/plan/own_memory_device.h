@@ -111,6 +111,8 @@ class OwnMemoryContext final : public DeviceContext {
 
 class OwnMemoryDevice final : public Device {
  public:
+  static constexpr int kThreads = 2;  // that its kernels run on
+
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return "own:0"; }
   std::string description() const override { return "memory of its own"; }
@@ -138,7 +140,7 @@ class OwnMemoryDevice final : public Device {
   }
 
   GuardedMemory memory_;
-  const std::unique_ptr<Device> cpu_ = MakeCpuDevice(2);
+  const std::unique_ptr<Device> cpu_ = MakeCpuDevice(kThreads);
   std::atomic<int64_t> allocated_{0};
 };
 
@@ -193,6 +195,12 @@ bool IsThere(const GuardedMemory& memory, const Args& args) {
   if constexpr (requires { args.src_scale; }) look(args.src_scale);
   if constexpr (requires { args.index; }) look(args.a.data), look(args.index), look_csr(args.sparse);
   if constexpr (requires { args.score_dst; }) look(args.value.data), look(args.score_src.data), look(args.query.data);
+  if constexpr (requires { args.sources; }) {
+    for (const ConstMatrixView& source : args.sources) look(source.data);
+    for (const ConstMatrixView& target : args.targets) look(target.data);
+    for (const void* const parameter : *args.parameters) look(parameter);
+    look(args.edge.values);
+  }
   return there;
 }
 
@@ -210,8 +218,9 @@ class KernelThere : public K {
   bool fallback_only() const override { return kernel_.fallback_only(); }
   Refusal WhyUnsupported(const Problem& problem) const override { return kernel_.WhyUnsupported(problem); }
   bool whole_graph_only() const override { return kernel_.whole_graph_only(); }
-  size_t ScratchBytes(const Problem& problem, const KernelConfig& config, int num_threads) const override {
-    return kernel_.ScratchBytes(problem, config, num_threads);
+  // Callers know of no threads on such a device.
+  size_t ScratchBytes(const Problem& problem, const KernelConfig& config, int) const override {
+    return kernel_.ScratchBytes(problem, config, OwnMemoryDevice::kThreads);
   }
   Status Run(DeviceContext& context, const Args& args, void* scratch) const override {
     auto& there = static_cast<OwnMemoryContext&>(context);

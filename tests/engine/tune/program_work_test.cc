@@ -110,6 +110,9 @@ TEST(ProgramWorkTest, MoreEdgesTakeLongerAndMoreThreadsShorter) {
   const double one = RoughProgramSeconds(Program(), 1000, 1);
   EXPECT_GT(one, 0.0);
   EXPECT_DOUBLE_EQ(RoughProgramSeconds(Program(), 4000, 2), 2 * one);
+  const double on_gpu = RoughProgramSeconds(Program(), 1000, 0);
+  EXPECT_GT(on_gpu, 0.0);
+  EXPECT_LT(on_gpu, one / 10);
 }
 
 }  // namespace

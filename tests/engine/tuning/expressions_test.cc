@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message functions as expressions are tuned as aggregations are, on a CPU, by programs.
+// Message functions as expressions are tuned as aggregations are, by programs: on a CPU, and on a device whose kernel
+// interprets until it was compiled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -240,6 +241,100 @@ TEST_F(ExpressionsTest, AReceptiveFieldHasTheTunedSettingAndTheBitsOfTheWhole) {
     const auto row = whole.begin() + some.nodes.ids[i] * kColumns;
     EXPECT_TRUE(std::equal(row, row + kColumns, rows->values.begin() + static_cast<int64_t>(i) * kColumns));
   }
+}
+
+class CompiledThereTest : public ExpressionsTest {
+ protected:
+  void MakeThere(Nanoseconds budget = Nanoseconds::zero()) {
+    meter_ = std::make_unique<ToldMeter>(OneIsTwiceAsFast());
+    EngineOptions options;
+    options.clock = engine_clock_;
+    options.device = "cuda:0";
+    options.backend_path = VICINAL_LIB_DIR "/libvicinal_programs_backend.so";
+    options.memory_budget_bytes = int64_t{1} << 30;
+    options.tuning_budget = budget;
+    options.stats = &ended_;
+    engine_ = MakeEngine(options, meter_.get());
+    PutLargeWorld(*engine_);
+    PutMessageModel(*engine_, "product", kProductMessage, "mean");
+  }
+  InferenceResult Result() {
+    const auto answer = Infer(*engine_, AllNodes("g", "product"));
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? *answer : InferenceResult();
+  }
+  static int32_t Compile(const TuningCandidate& candidate) {
+    for (const NamedParameter& parameter : candidate.parameters)
+      if (parameter.name == "compile") return parameter.value;
+    return -1;
+  }
+};
+
+TEST_F(CompiledThereTest, TheFasterSettingServesWithTheSameBitsAndNumericsRevision) {
+  MakeWithMessages();
+  const std::vector<float> on_cpu = AnswerOf("product");
+  MakeThere();
+  const InferenceResult untuned = Result();
+  EXPECT_EQ(untuned.values, on_cpu);
+  EXPECT_EQ(RecordOf("product").state, TuningState::kDefault);
+  EXPECT_EQ(StepOf("product").kernel, "programs");
+  const auto report = engine_->TuneGraph(Expressions());
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_THAT(report->records, SizeIs(1));
+  const TuningRecord record = RecordOf("product");
+  ExpectTheFastOne(record);
+  EXPECT_EQ(record.candidates.size(), 3u);
+  for (const TuningCandidate& candidate : record.candidates)
+    EXPECT_EQ(Compile(candidate), 0) << "plans with it do not wait for a compiler";
+  EXPECT_EQ(EdgeTile(StepOf("product")), 16);
+  EXPECT_TRUE(StepOf("product").tuned);
+  const InferenceResult tuned = Result();
+  EXPECT_EQ(tuned.values, untuned.values);
+  EXPECT_EQ(tuned.served_by.numerics_revision, untuned.served_by.numerics_revision);
+
+  TuneGraphRequest force = Expressions();
+  force.force = ForcedConfiguration{"programs", {{"edge_tile", 32}}};
+  ASSERT_TRUE(engine_->TuneGraph(force).ok());
+  EXPECT_EQ(EdgeTile(StepOf("product")), 32);
+  const InferenceResult forced = Result();
+  EXPECT_EQ(forced.values, untuned.values);
+  EXPECT_EQ(forced.served_by.numerics_revision, untuned.served_by.numerics_revision);
+}
+
+TEST_F(CompiledThereTest, InTheBackgroundToo) {
+  MakeThere(std::chrono::seconds(1));
+  const InferenceResult untuned = Result();
+  (void)AwaitTuning("g");
+  ExpectTheFastOne(RecordOf("product"));
+  EXPECT_EQ(Result().values, untuned.values);
+}
+
+TEST_F(CompiledThereTest, CarriedToAnotherServer) {
+  MakeThere();
+  (void)Result();
+  ASSERT_TRUE(engine_->TuneGraph(Expressions()).ok());
+  const TuningRecord tuned = RecordOf("product");
+  const InferenceResult answer = Result();
+  const auto text = engine_->ExportTuning("g");
+  ASSERT_TRUE(text.ok()) << text.status();
+  MakeThere();
+  TuneGraphRequest import = Request();
+  import.import_text = *text;
+  const auto imported = engine_->TuneGraph(import);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  const InferenceResult there = Result();
+  EXPECT_EQ(RecordOf("product").choice()->setting, tuned.choice()->setting);
+  EXPECT_EQ(EdgeTile(StepOf("product")), 16);
+  EXPECT_EQ(there.values, answer.values);
+  EXPECT_EQ(there.served_by.numerics_revision, answer.served_by.numerics_revision);
+}
+
+TEST_F(CompiledThereTest, WithoutAModelThereIsNoProgram) {
+  MakeThere();
+  EXPECT_EQ(Refused(Expressions()), "OK") << "the plan that was made with the model";
+  TuneGraphRequest request = Expressions();
+  request.programs = {"0123456789abcdef"};
+  EXPECT_EQ(Refused(request), "PROGRAM_UNKNOWN programs");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Message functions as expressions: a kernel of the operation expression. Programs are interpreted, and compiled in the
 // background; the bits are the same.
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -52,6 +53,20 @@ class TileForm final : public ExpressionForm {
   const CompiledKernelUse kernel_;
 };
 
+// A use of the kernel that is compiled for a program.
+class TileCompilation final : public ExpressionCompilation {
+ public:
+  explicit TileCompilation(CompiledKernelUse kernel) : kernel_(std::move(kernel)) {}
+
+  bool Await(std::chrono::milliseconds at_most) const override { return kernel_->AwaitFor(at_most); }
+  std::string WhyInterpreted() const override {
+    return kernel_->function() != nullptr ? std::string() : kernel_->Describe();
+  }
+
+ private:
+  const CompiledKernelUse kernel_;
+};
+
 // Values of the parameter `compile`.
 enum Compilation : int32_t { kNeverCompile = -1, kCompileMeanwhile = 0, kCompileFirst = 1 };
 
@@ -67,12 +82,13 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   }
   std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "edges_per_block", "compile"}; }
   std::vector<KernelConfig> Candidates(const ExpressionProblem& problem) const override {
-    const TileShape shape = ProgramWithoutParameters(*problem.code).shape;
+    // Few, for each size of tile is compiled before it is measured: of compiled kernels, which have fewer registers.
+    const TileShape shape = FuseProgram(ProgramWithoutParameters(*problem.code)).program.shape;
     std::vector<KernelConfig> candidates = {KernelConfig()};
-    for (const int32_t tile : {16, 32, 64}) {
-      if (!TileFits(shape, tile, limits_)) continue;
-      for (const int32_t edges : {0, 512}) candidates.push_back({{tile, shape.over_edges ? edges : 0}});
-    }
+    if (shape.over_edges) candidates.push_back({{0, 512}});
+    const int32_t usual = PlanOf(shape, problem, KernelConfig()).tile;
+    for (const int32_t tile : {64, 32, 16})
+      if (tile != usual && TileFits(shape, tile, limits_)) candidates.push_back({{tile}});
     return candidates;
   }
   size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig& config, int) const override {
@@ -86,14 +102,19 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const TileProgram program = EncodeProgram(*args.problem.code, parameters);
     const auto is_null = [](const void* parameter) { return parameter == nullptr; };
     const bool counted = !parameters.empty() && std::all_of(parameters.begin(), parameters.end(), is_null);
-    const int32_t compile = args.config.values[2];
-    if (counted || device_ == nullptr || compile < kCompileMeanwhile)
-      return std::make_shared<const TileForm>(program, program.shape, nullptr);
+    if (counted || !MayCompile(args.config)) return std::make_shared<const TileForm>(program, program.shape, nullptr);
     const FusedProgram fused = FuseProgram(program);
-    const ExpressionPlan plan = PlanOf(fused.program.shape, args.problem, args.config);
-    auto kernel = FindCompiledKernel(fused, plan, device_);
-    if (compile == kCompileFirst) kernel->Await();
+    auto kernel = FindKernel(fused, args.problem, args.config);
+    if (args.config.values[2] == kCompileFirst) kernel->Await();
     return std::make_shared<const TileForm>(program, fused.program.shape, std::move(kernel));
+  }
+  std::unique_ptr<ExpressionCompilation> Compile(const ExpressionProblem& problem,
+                                                 const KernelConfig& config) const override {
+    if (!MayCompile(config)) return nullptr;
+    // Sources say which parameters there are, not where.
+    const std::vector<const void*> somewhere(problem.code->is_matrix.size(), this);
+    const FusedProgram fused = FuseProgram(EncodeProgram(*problem.code, somewhere));
+    return std::make_unique<TileCompilation>(FindKernel(fused, problem, config));
   }
 
  protected:
@@ -116,6 +137,15 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   ExpressionPlan PlanOf(const TileShape& shape, const ExpressionProblem& problem, const KernelConfig& config) const {
     const int64_t edges = std::max(config.values[1], 0);
     return PlanExpression(shape, problem.rows, problem.edges, config.values[0], edges, limits_);
+  }
+
+  bool MayCompile(const KernelConfig& config) const {
+    return device_ != nullptr && config.values[2] >= kCompileMeanwhile;
+  }
+  // REQUIRES: MayCompile(config).
+  CompiledKernelUse FindKernel(const FusedProgram& program, const ExpressionProblem& problem,
+                               const KernelConfig& config) const {
+    return FindCompiledKernel(program, PlanOf(program.program.shape, problem, config), device_);
   }
 
   static ExpressionParams ParamsOf(const ExpressionArgs& args, const TileShape& shape, const void* program) {
