@@ -38,6 +38,7 @@ def everything(checks, folder, options, data):
             tiers.tiers(checks, folder, options, data)
             products.tuned_products(checks, folder, device, options.bin)
             expressions.come_and_go(checks, folder, options, data)
+            expressions.tuned(checks, folder, options)
         if not options.quick:
             inference.all_models(checks, servers, data)
     finally:
@@ -54,7 +55,7 @@ def main():
     parser.add_argument("--data", required=True, help="folder with graphs/, models/ and layers/")
     parser.add_argument("--devices", default="cuda:0,cpu", help="the first is compared with the others")
     parser.add_argument("--quick", action="store_true", help="Cora and small graphs only")
-    parser.add_argument("--only", choices=("tiers", "products", "expressions"), help="one part that has servers of its own, on the first device")
+    parser.add_argument("--only", choices=("tiers", "products", "expressions", "expression_tuning"), help="one part that has servers of its own, on the first device")
     parser.add_argument("--json")
     options = parser.parse_args()
     checks, data, device = Checks(), os.path.abspath(options.data), options.devices.split(",")[0]
@@ -65,6 +66,8 @@ def main():
             products.tuned_products(checks, folder, device, options.bin)
         elif options.only == "expressions":
             expressions.come_and_go(checks, folder, options, data)
+        elif options.only == "expression_tuning":
+            expressions.tuned(checks, folder, options)
         else:
             everything(checks, folder, options, data)
     if options.json:

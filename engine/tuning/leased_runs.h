@@ -47,8 +47,8 @@ class LeasedRuns {
   // after one, `preparation` cannot go on.
   Status Prepare(const std::string& configuration, KernelPreparation* preparation);
 
-  // Waits on this thread, without a lease, until the code of a candidate was compiled or it is known that there is none.
-  // TuningStopped and TunedGraphGone within kCompilationLook; UNAVAILABLE after kLongestCompilation.
+  // Waits on this thread, without a lease, until the code of a candidate was compiled or it is known that there is
+  // none. TuningStopped and TunedGraphGone within kCompilationLook; UNAVAILABLE after kLongestCompilation.
   Status AwaitCode(const ExpressionCompilation& compilation) const;
 
   double used_seconds() const { return used_; }  // of the executor's thread

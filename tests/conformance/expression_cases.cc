@@ -358,6 +358,20 @@ void CheckCompiled(Machine& machine, Report& report, const RegisteredKernel<Expr
   if (form->compiled()) report.CheckSame("expression compiled", c.name, got, want);
 }
 
+// What tuning tries, and, where a kernel has `edges_per_block`, each of these with 512 of them.
+std::vector<KernelConfig> Configurations(const ExpressionKernel& kernel, const ExpressionProblem& problem) {
+  std::vector<KernelConfig> configurations = kernel.Candidates(problem);
+  const std::vector<std::string_view> names = kernel.ParameterNames();
+  const auto edges = std::find(names.begin(), names.end(), "edges_per_block");
+  if (edges == names.end() || !problem.code->over_edges) return configurations;
+  for (size_t i = 0, count = configurations.size(); i < count; ++i) {
+    KernelConfig more = configurations[i];
+    more.values[edges - names.begin()] = 512;
+    if (more != configurations[i]) configurations.push_back(more);
+  }
+  return configurations;
+}
+
 void RunCase(Machine& machine, Report& report, const Case& c) {
   if (!report.IsMine()) return;
   const std::vector<double> want = Want(c);
@@ -373,7 +387,7 @@ void RunCase(Machine& machine, Report& report, const Case& c) {
     report.CheckSame(operation + " in a field", c.name, Run(machine, report, *kernel, some, plain),
                      Picked(got, field.nodes));
     CheckCompiled(machine, report, *kernel, c, got);
-    for (KernelConfig config : kernel->kernel().Candidates(problem)) {
+    for (KernelConfig config : Configurations(kernel->kernel(), problem)) {
       if (config == KernelConfig() || report.brief()) continue;
       for (size_t i = 0; i < config.values.size(); ++i) config.values[i] += plain.values[i];
       std::string name = c.name;

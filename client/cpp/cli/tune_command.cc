@@ -189,7 +189,7 @@ Command TuneCommand() {
         {"operation",
          OptionKind::kText,
          "OP",
-         "aggregate, attention, dense_update (products with weights) or expression (message functions, on CPUs)",
+         "aggregate, attention, dense_update (products with weights) or expression (message functions)",
          {"aggregate", "attention", "dense_update", "expression"}},
         {"kinds", OptionKind::kText, "KINDS",
          "sum,mean,max,min; attention: gat,gatv2,dot; products: float32,tf32,bfloat16,float16; expressions: also "

@@ -356,6 +356,26 @@ TEST_F(CudaKernelFactsTest, PartitionDualTellsItsSettingsApart) {
   EXPECT_EQ(kernel.WhyUnsupported(problem), "");
 }
 
+// Each size of tile is compiled to be measured: the usual one, the same with more edges per block, and the others.
+TEST_F(CudaKernelFactsTest, MessageFunctionsHaveFewCandidatesAndOneOrder) {
+  EdgeProgram program;
+  program.sources = program.targets = 1;
+  program.values = {testing::ValueOf(EdgeOp::kSource, 24, -1, -1, 0), testing::ValueOf(EdgeOp::kTarget, 24, -1, -1, 0),
+                    testing::ValueOf(EdgeOp::kMultiply, 24, 0, 1)};
+  program.results = {{EdgeReduce::kMean, 2, -1}};
+  const ExpressionProblem problem = ExpressionProblemOf(program, 1000, 1000, 9000);
+  ASSERT_EQ(registry_.expression.kernels().size(), 1u);
+  const ExpressionKernel& kernel = registry_.expression.kernels().front()->kernel();
+  EXPECT_THAT(kernel.Candidates(problem),
+              ::testing::ElementsAre(KernelConfig(), KernelConfig{{0, 512}}, KernelConfig{{32}}, KernelConfig{{16}}));
+  for (const KernelConfig& config : kernel.Candidates(problem)) EXPECT_EQ(kernel.ReductionOrder(problem, config), 0);
+  EXPECT_EQ(CompileExpression(kernel, problem, KernelConfig()), nullptr) << "there is no device to compile for";
+  program.values[0].width = program.values[1].width = program.values[2].width = 20'000;
+  const ExpressionProblem wide = ExpressionProblemOf(program, 1000, 1000, 9000);
+  EXPECT_THAT(kernel.Candidates(wide), ::testing::ElementsAre(KernelConfig(), KernelConfig{{0, 512}}))
+      << "no tile fits shared memory, and the one that serves is the default";
+}
+
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.
 TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
   const DenseUpdateProblem problem = {200'000, 256, 256};

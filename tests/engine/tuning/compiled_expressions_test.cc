@@ -167,9 +167,9 @@ TEST_F(CompiledExpressionsTest, RequestsAreServedWhileItCompiles) {
   int64_t answered = 0;
   events_.await = [&](int) {
     Awaited<bool> answer;
-    EXPECT_TRUE(executor_.Submit(Numbered(7, {}, [&](const StatusOr<InferenceResult>& result) {
-      answer.Set(result.ok());
-    })).ok());
+    EXPECT_TRUE(
+        executor_.Submit(Numbered(7, {}, [&](const StatusOr<InferenceResult>& result) { answer.Set(result.ok()); }))
+            .ok());
     answered += answer.Take() ? 1 : 0;
     return answered % 2 == 0;
   };
