@@ -15,9 +15,12 @@
 #include <vector>
 
 #include "engine/kernels/backend.h"
+#include "engine/kernels/expression_form.h"
 #include "engine/kernels/layout_codec.h"
+#include "engine/tune/program_work.h"
 #include "engine/tune/work.h"
 #include "tests/engine/cuda/layout_form_testing.h"
+#include "tests/engine/kernels/edge_values.h"
 #include "tests/engine/tune/prior_cases.h"
 
 namespace vicinal {
