@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/budget_error.h"
 #include "engine/base/error.h"
 
 namespace vicinal {
@@ -61,6 +63,20 @@ int64_t AnswerCache::DroppableBytes(const std::vector<AnswerKey>& spared) const 
     bytes += entry->bytes;
   }
   return bytes;
+}
+
+int64_t AnswerCache::Room() const {
+  const MemoryUse use = options_.budget->Snapshot();
+  return use.budget > 0 ? use.budget - use.total() + use.answers : std::numeric_limits<int64_t>::max();
+}
+
+Status AnswerCache::CheckRoom(int64_t bytes) const {
+  const int64_t room = Room();
+  if (bytes <= room) return OkStatus();
+  return ResourceExhausted("BUDGET_FULL",
+                           absl::StrCat("the kept answers need ", SizeText(bytes), ", but there is room for ",
+                                        SizeText(room), "; raise --memory_budget_bytes"),
+                           std::chrono::seconds(1));
 }
 
 StatusOr<Reservation> AnswerCache::Reserve(int64_t bytes, const std::vector<AnswerKey>& spared) {

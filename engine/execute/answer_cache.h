@@ -110,6 +110,10 @@ class AnswerCache {
   // Null when there are none. Makes them the most recently used ones.
   KeptAnswersHandle Find(const AnswerKey& key);
   bool Fits(int64_t bytes) const { return bytes <= options_.max_bytes; }
+  // Bytes of the budget that answers could take now, in place of all that are kept.
+  int64_t Room() const;
+  // RESOURCE_EXHAUSTED (BUDGET_FULL): answers of `bytes` have no room. Drops nothing.
+  Status CheckRoom(int64_t bytes) const;
   // Memory for answers of `bytes`, for Account::kAnswers. Drops the least recently used ones where max_bytes would be
   // exceeded or the budget is full, and evicts nothing else; where some are `spared`, neither these nor what was used
   // more recently. RESOURCE_EXHAUSTED or FAILED_PRECONDITION: they do not fit.

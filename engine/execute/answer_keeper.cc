@@ -46,6 +46,8 @@ struct AnswerKeeper::Pass {
   AnswerKey key;
   QueuedRequest request;
   MonotonicTime due{};
+
+  int64_t bytes() const { return request.answer.rows * request.answer.width * static_cast<int64_t>(sizeof(float)); }
 };
 
 KeptAnswersHandle AnswerKeeper::Find(const QueuedRequest& request) {
@@ -110,24 +112,27 @@ void AnswerKeeper::Computed(const QueuedRequest& request, double share, double s
   {
     MutexLock lock(&mutex_);
     if (tallies_.size() >= kMaxTallies) {
-      std::erase_if(tallies_, [](const auto& tally) { return !tally.second.pass_ordered; });
+      std::erase_if(tallies_, [](const auto& tally) { return !tally.second.ordered(); });
     }
-    Tally& tally = tallies_[*key];
-    tally.share += share;
-    tally.seconds += seconds;
-    if (tally.share < 1.0 && (parts_.mode == KeepAnswers::kAuto || tally.pass_failed)) return;
-    spent = tally.seconds;
+    AnswerTally& tally = tallies_[*key];
+    tally.Computed(share, seconds);
+    if (!tally.Paid(parts_.mode == KeepAnswers::kAlways)) return;
+    spent = tally.seconds();
   }
   Order(*key, request, spent);
 }
 
 void AnswerKeeper::Order(const AnswerKey& key, const QueuedRequest& request, double seconds) {
+  const MonotonicTime now = parts_.clock->Now();
+  auto pass = std::make_shared<Pass>();
   {
     MutexLock lock(&mutex_);
-    Tally& tally = tallies_[key];
-    if (std::exchange(tally.pass_ordered, true)) return;
+    AnswerTally& tally = tallies_[key];
+    if (tally.ordered()) return;
+    const int64_t room = parts_.cache->Room();
+    if (!tally.MayOrder(now, room)) return;
+    pass->due = tally.Order(now, seconds, room);
   }
-  auto pass = std::make_shared<Pass>();
   pass->key = key;
   pass->request.key = request.key;
   pass->request.graph = request.graph;
@@ -142,7 +147,6 @@ void AnswerKeeper::Order(const AnswerKey& key, const QueuedRequest& request, dou
   pass->request.output = request.output;
   pass->request.nodes.all = true;
   pass->request.answer = {request.graph->num_nodes(), request.answer.width};
-  pass->due = parts_.clock->Now() + std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
   Submit(std::move(pass));
 }
 
@@ -159,7 +163,7 @@ void AnswerKeeper::Submit(std::shared_ptr<Pass> pass) {
 
 void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context,
                        const Lease& lease) {
-  if (!admitted.ok()) return End(pass->key, false);
+  if (!admitted.ok()) return End(*pass, false, 0.0);
   const MonotonicTime begin = parts_.clock->Now();
   const bool due = begin >= pass->due;
   const StopCheck stop = [&lease, due] {
@@ -168,11 +172,14 @@ void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
   const StatusOr<const char*> outcome = OrOutOfMemory([&] { return Keep(*pass, context, stop); });
   const double seconds = SecondsBetween(begin, parts_.clock->Now());
   if (outcome.status().code() == StatusCode::kCancelled) {
+    const bool again = Interrupted(pass.get(), seconds);
+    if (!again) pass->request = QueuedRequest();
     parts_.stats->AnswerPass("interrupted", seconds);
-    return Submit(pass);
+    if (again) Submit(pass);
+    return;
   }
+  End(*pass, outcome.ok(), seconds);
   pass->request = QueuedRequest();  // before the outcome is told: who hears of it may delete the graph
-  End(pass->key, outcome.ok());
   if (outcome.ok()) return parts_.stats->AnswerPass(*outcome, seconds);
   const bool refused = PassRefused(outcome.status());
   parts_.stats->AnswerPass(refused ? "refused" : "failed", seconds);
@@ -184,6 +191,8 @@ void AnswerKeeper::Run(const std::shared_ptr<Pass>& pass, const Status& admitted
 
 StatusOr<const char*> AnswerKeeper::Keep(const Pass& pass, DeviceContext& context, const StopCheck& stop) {
   const KeptAnswersHandle before = parts_.cache->Find(pass.key);
+  // A pass whose rows have no room is not run at all.
+  if (before == nullptr) VICINAL_RETURN_IF_ERROR(parts_.cache->CheckRoom(pass.bytes()));
   Reservation memory;
   VICINAL_ASSIGN_OR_RETURN(
       PlanRunner::AllRows all,
@@ -206,13 +215,22 @@ StatusOr<const char*> AnswerKeeper::Keep(const Pass& pass, DeviceContext& contex
   return "kept";
 }
 
-void AnswerKeeper::End(const AnswerKey& key, bool kept) {
+void AnswerKeeper::End(const Pass& pass, bool kept, double seconds) {
   MutexLock lock(&mutex_);
   if (kept) {
-    tallies_.erase(key);
+    tallies_.erase(pass.key);
   } else {
-    tallies_[key] = {.pass_failed = true};
+    tallies_[pass.key].CameToNothing(parts_.clock->Now(), seconds, pass.bytes());
   }
+}
+
+bool AnswerKeeper::Interrupted(Pass* pass, double seconds) {
+  const MonotonicTime now = parts_.clock->Now();
+  MutexLock lock(&mutex_);
+  AnswerTally& tally = tallies_[pass->key];
+  const bool again = tally.Interrupted(now, seconds);
+  pass->due = tally.Due();
+  return again;
 }
 
 }  // namespace vicinal

@@ -4,7 +4,8 @@
 // Queries of a key (AnswerKey) pay one by one until together they have cost as much as one pass over all nodes. Then a
 // pass is run and its rows are kept: at most twice the cost of the better choice, whatever follows (ski rental). The
 // pass waits for idle time and gives way to requests, but only as long as the queries themselves took; then it takes
-// its turn, because under constant load idle time never comes.
+// its turn, because under constant load idle time never comes. Passes that come to nothing are tried again ever more
+// rarely (answer_tally.h).
 //
 // After tuning, kept rows serve on under their own numerics revision until a pass of the new plan takes their place; on
 // a CPU the new plan has the same revision, and nothing is run.
@@ -23,6 +24,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/stats.h"
 #include "engine/execute/answer_cache.h"
+#include "engine/execute/answer_tally.h"
 #include "engine/execute/executor.h"
 #include "engine/execute/plan_runner.h"
 
@@ -62,30 +64,26 @@ class AnswerKeeper {
   void Computed(const QueuedRequest& request, double share, double seconds);
 
  private:
-  // What the queries of a key have cost so far.
-  struct Tally {
-    double share = 0.0;
-    double seconds = 0.0;
-    bool pass_ordered = false;
-    bool pass_failed = false;  // the latest one
-  };
   struct Pass;
 
   // Null: not kept, or the request must be computed.
   KeptAnswersHandle Find(const QueuedRequest& request);
   void Deliver(const QueuedRequest& request, const KeptAnswers& kept) const;
-  // Unless a pass is ordered already. `seconds`: how long it waits for idle time.
+  // Unless a pass is ordered already, or waits to be tried again. `seconds`: how long it waits for idle time.
   void Order(const AnswerKey& key, const QueuedRequest& request, double seconds);
   void Submit(std::shared_ptr<Pass> pass);
   void Run(const std::shared_ptr<Pass>& pass, const Status& admitted, DeviceContext& context, const Lease& lease);
   // Runs the pass and keeps its rows. Returns the outcome for the statistics.
   StatusOr<const char*> Keep(const Pass& pass, DeviceContext& context, const StopCheck& stop);
-  void End(const AnswerKey& key, bool kept);
+  // The pass came to an end: its rows are kept, or came to nothing after `seconds`.
+  void End(const Pass& pass, bool kept, double seconds);
+  // Whether the pass stays ordered.
+  bool Interrupted(Pass* pass, double seconds);
 
   const Parts parts_;
   Executor* executor_ = nullptr;
   Mutex mutex_;
-  std::unordered_map<AnswerKey, Tally, absl::Hash<AnswerKey>> tallies_ VICINAL_GUARDED_BY(mutex_);
+  std::unordered_map<AnswerKey, AnswerTally, absl::Hash<AnswerKey>> tallies_ VICINAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace vicinal

@@ -202,6 +202,37 @@ TEST_F(KeptAnswersTest, TheLeastUsedGoWhenTheirShareIsFull) {
   EXPECT_TRUE(Ask(rounded).kept);
 }
 
+// The clock stands still: memory that became free, and time, are what the test makes of them.
+TEST_F(KeptAnswersTest, WhatHasNoRoomIsTriedAgainEverMoreRarely) {
+  EngineOptions options;
+  options.clock = &clock_;
+  options.memory_budget_bytes = 8 << 20;
+  Start(KeepAnswers::kAlways, options);
+  Computed(Nodes({3}));  // the plan is there
+  const MemoryUse use = engine_->memory().Snapshot();
+  constexpr int64_t kAnswer = kLong * 2 * 4;
+  auto others = engine_->memory().Reserve(Account::kUploads, use.budget - use.total() - kAnswer + 1, "a test");
+  ASSERT_TRUE(others.ok()) << others.status();
+  // Queries that have cost more than a pass.
+  const auto ask = [this] {
+    std::vector<int64_t> half;
+    for (int64_t id = 0; id < kLong; id += 2) half.push_back(id);
+    for (int i = 0; i < 4; ++i) Ask(Nodes(half));
+  };
+  ask();
+  ASSERT_EQ(passes_.Await(0), "refused");
+  ask();
+  clock_.Skip(std::chrono::seconds(1));
+  ask();
+  ASSERT_EQ(passes_.Await(1), "refused") << "no pass while the clock stood still";
+  clock_.Skip(std::chrono::seconds(1));
+  ask();
+  others->Release();
+  ask();
+  EXPECT_EQ(passes_.Await(2), "kept") << "no pass a second later, but one as soon as there was room";
+  EXPECT_TRUE(Ask(Nodes({3})).kept);
+}
+
 TEST_F(KeptAnswersTest, LimitsAndDrainingHoldForThemToo) {
   Start(KeepAnswers::kAlways);
   Ask(Nodes({3}));
