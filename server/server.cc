@@ -336,11 +336,10 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const Config& config, Fakes fake
   VICINAL_RETURN_IF_ERROR(impl->StartEngine());
   impl->StartHandlers();
   std::unique_ptr<Server> server(new Server(std::move(impl)));
+  // Before the ready file, so that whoever waits for that finds them in the log.
+  for (const std::string& warning : WarningsOf(config)) server->impl_->log.Log(LogLevel::kWarning, warning, {});
   VICINAL_RETURN_IF_ERROR(server->impl_->StartServing());
   server->impl_->served = true;
-  for (const std::string& warning : WarningsOf(config)) {
-    server->impl_->log.Log(LogLevel::kWarning, warning, {{"grpc", server->grpc_address()}});
-  }
   server->impl_->log.Log(LogLevel::kInfo, "serving",
                          {{"grpc", server->grpc_address()},
                           {"metrics", server->metrics_address()},
