@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When the pass of one key of kept answers may run: what queries paid for it, and what passes cost that came to nothing.
+// When the pass of one key of kept answers may run: what queries paid for it, and what passes cost that came to
+// nothing.
 //
 // Invariants: a pass runs only after queries have cost as much as a pass and as all earlier attempts. Attempts that
 // requests interrupt take at most one part in kLostPart of the time since the order, but for the latest one. A pass
