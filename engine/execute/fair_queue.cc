@@ -2,6 +2,8 @@
 #include "engine/execute/fair_queue.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "engine/base/check.h"
@@ -28,16 +30,11 @@ void FairQueue::Member::Add(double predicted, uint64_t number, double now) {
   seconds += predicted;
 }
 
-void FairQueue::Member::Take(double predicted, double weight) {
+void FairQueue::Member::Take(double predicted, double charge) {
   --waiting;
   ++running;
   seconds = waiting > 0 ? std::max(0.0, seconds - predicted) : 0.0;
-  begins += predicted / weight;
-}
-
-void FairQueue::Member::Settle(double difference, double weight) {
-  --running;
-  begins += difference / weight;
+  begins += charge;
 }
 
 bool FairQueue::Member::Before(const Member& other) const {
@@ -78,14 +75,29 @@ void FairQueue::Push(Entry entry) {
   ++size_;
 }
 
-FairQueue::Served FairQueue::Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry) {
+double FairQueue::RidePart(const Client& client) {
+  // The last request of a client delays none of its own.
+  if (client.waiting == 1) return 1.0;
+  return 1.0 / static_cast<double>(std::max<int64_t>(2, WaitingIn(client.flows)));
+}
+
+double FairQueue::RideLimit(const Client& client, const Flow& flow) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [pair, other] : client.flows) {
+    if (&other != &flow && other.waiting > 0) least = std::min(least, other.begins);
+  }
+  return std::isinf(least) ? client.now : least;
+}
+
+FairQueue::Served FairQueue::Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry,
+                                    double charge, bool rides) {
   Served served;
   served.entry = std::move(entry->second);
   flow->entries.erase(entry);
   const double predicted = served.entry.predicted;
-  lane->Take(predicted, lane->weight);
-  client->Take(predicted, 1.0);
-  flow->Take(predicted, 1.0);
+  lane->Take(predicted, charge / lane->weight);
+  client->Take(predicted, charge);
+  flow->Take(predicted, rides ? 0.0 : charge);  // a ride's is known to be within its limit when it is settled
   // Those that remain are ordered by deadline: their first is close enough.
   if (flow->waiting > 0) flow->oldest = flow->entries.begin()->first.second;
   if (client->waiting > 0) client->oldest = NextOf(&client->flows).oldest;
@@ -93,7 +105,7 @@ FairQueue::Served FairQueue::Remove(Lane* lane, Client* client, Flow* flow, std:
   --size_;
   ++running_;
   const QueuedRequest& request = served.entry.request;
-  served.ticket = {request.requester, {request.key.graph, request.key.model}, predicted};
+  served.ticket = {request.requester, {request.key.graph, request.key.model}, charge, rides};
   return served;
 }
 
@@ -106,22 +118,36 @@ FairQueue::Served FairQueue::Pop() {
   now_ = std::max(now_, lane.begins);
   lane.now = std::max(lane.now, client.begins);
   client.now = std::max(client.now, flow.begins);
-  return Remove(&lane, &client, &flow, flow.entries.begin());
+  const auto entry = flow.entries.begin();
+  return Remove(&lane, &client, &flow, entry, entry->second.leading, false);
 }
 
 std::vector<FairQueue::Served> FairQueue::TakeCompany(const Ticket& ticket,
                                                       const std::function<bool(const Entry& entry)>& accept) {
   std::vector<Served> company;
   Lane& lane = lanes_.at(ticket.requester.priority);
+  Client* const leader = &lane.clients.at(ticket.requester.principal);
+  std::vector<Client*> clients = {leader};
   for (auto& [principal, client] : lane.clients) {
-    if (client.waiting == 0) continue;
-    const auto flow = client.flows.find(ticket.pair);
-    if (flow == client.flows.end()) continue;
+    if (&client != leader && client.waiting > 0) clients.push_back(&client);
+  }
+  std::sort(clients.begin() + 1, clients.end(), [](const Client* a, const Client* b) { return a->Before(*b); });
+  double paid = ticket.charged;  // by the leader
+  for (Client* client : clients) {
+    const auto flow = client->flows.find(ticket.pair);
+    if (flow == client->flows.end() || flow->second.waiting == 0) continue;
+    const bool rides = client != leader;
+    const double limit = rides ? paid * RidePart(*client) : 0.0;
+    double charged = 0.0;
     auto& entries = flow->second.entries;
     for (auto entry = entries.begin(); entry != entries.end();) {
       const auto candidate = entry++;
-      if (accept(candidate->second)) company.push_back(Remove(&lane, &client, &flow->second, candidate));
+      const double charge = candidate->second.joining;
+      if ((rides && charged + charge > limit) || !accept(candidate->second)) continue;
+      charged += charge;
+      company.push_back(Remove(&lane, client, &flow->second, candidate, charge, rides));
     }
+    if (!rides) paid += charged;
   }
   return company;
 }
@@ -141,7 +167,8 @@ std::optional<FairQueue::Served> FairQueue::PopInteractive(const std::function<b
     }
   }
   if (best_client == nullptr) return std::nullopt;
-  return Remove(&lane->second, best_client, best_flow, best_flow->entries.begin());
+  const auto entry = best_flow->entries.begin();
+  return Remove(&lane->second, best_client, best_flow, entry, entry->second.leading, false);
 }
 
 bool FairQueue::HasInteractive(const std::function<bool(const Entry& entry)>& accept) const {
@@ -155,13 +182,22 @@ bool FairQueue::HasInteractive(const std::function<bool(const Entry& entry)>& ac
   return false;
 }
 
-void FairQueue::Settle(const Ticket& ticket, double seconds) {
+void FairQueue::Settle(const Ticket& ticket, double seconds, double run) {
   const double difference = seconds - ticket.charged;
   Lane& lane = lanes_.at(ticket.requester.priority);
   Client& client = lane.clients.at(ticket.requester.principal);
-  lane.Settle(difference, lane.weight);
-  client.Settle(difference, 1.0);
-  client.flows.at(ticket.pair).Settle(difference, 1.0);
+  Flow& flow = client.flows.at(ticket.pair);
+  lane.begins += difference / lane.weight;
+  if (ticket.rides) {
+    client.begins = std::max(client.begins - ticket.charged, std::min(client.begins + difference, lane.now + run));
+    flow.begins = std::max(flow.begins, std::min(flow.begins + seconds, RideLimit(client, flow)));
+  } else {
+    client.begins += difference;
+    flow.begins += difference;
+  }
+  --lane.running;
+  --client.running;
+  --flow.running;
   --running_;
   Prune();
 }
@@ -201,27 +237,39 @@ int64_t FairQueue::waiting_of(const std::string& principal) const {
   return waiting;
 }
 
-double FairQueue::SecondsBefore(const QueuedRequest& request) const {
-  double total = 0.0, weights = 0.0;
-  for (const auto& [priority, lane] : lanes_) {
-    total += lane.seconds;
-    if (lane.waiting > 0) weights += lane.weight;
+template <class Members>
+double FairQueue::SecondsBefore(const Members& members, const typename Members::mapped_type* member, double now,
+                                double before) {
+  double turn = now;  // the virtual time at which the work begins
+  if (member != nullptr) {
+    turn = (member->waiting > 0 ? member->begins : std::max(member->begins, now)) + before / member->weight;
   }
-  const auto lane = lanes_.find(request.requester.priority);
-  if (lane == lanes_.end() || lane->second.waiting == 0) return 0.0;
-  const auto client = lane->second.clients.find(request.requester.principal);
-  if (client == lane->second.clients.end() || client->second.waiting == 0) return 0.0;
-  const auto flow = client->second.flows.find({request.key.graph, request.key.model});
-  if (flow == client->second.flows.end()) return 0.0;
+  double seconds = before;
+  for (const auto& [name, other] : members) {
+    if (&other == member || other.waiting == 0) continue;
+    seconds += std::clamp((turn - other.begins) * other.weight, 0.0, other.seconds);
+  }
+  return seconds;
+}
+
+double FairQueue::SecondsBefore(const QueuedRequest& request) const {
+  const auto known = [](const auto& members, const auto& name) {
+    const auto found = members.find(name);
+    return found == members.end() ? nullptr : &found->second;
+  };
+  const Lane* lane = known(lanes_, request.requester.priority);
+  const Client* client = lane != nullptr ? known(lane->clients, request.requester.principal) : nullptr;
+  const Flow* flow = client != nullptr ? known(client->flows, Pair{request.key.graph, request.key.model}) : nullptr;
   double before = 0.0;
   const Place place = PlaceOf(request, arrivals_ + 1);
-  for (const auto& [other, entry] : flow->second.entries) {
-    if (other < place) before += entry.predicted;
+  if (flow != nullptr) {
+    for (const auto& [other, entry] : flow->entries) {
+      if (other < place) before += entry.predicted;
+    }
   }
-  // Each level lets its other members have as much meanwhile.
-  before = std::min(client->second.seconds, before * static_cast<double>(WaitingIn(client->second.flows)));
-  before = std::min(lane->second.seconds, before * static_cast<double>(WaitingIn(lane->second.clients)));
-  return std::min(total, before * weights / lane->second.weight);
+  if (client != nullptr) before = SecondsBefore(client->flows, flow, client->now, before);
+  if (lane != nullptr) before = SecondsBefore(lane->clients, client, lane->now, before);
+  return SecondsBefore(lanes_, lane, now_, before);
 }
 
 void FairQueue::ForEach(const std::function<void(const Entry& entry)>& visit) const {

@@ -8,6 +8,12 @@
 // its time grows by what the work costs: at first by the prediction, then, by Settle, to what it did cost. A member
 // that comes back after a pause begins at the level's present, so no one saves up time; a member that took more than
 // its share is behind until the others have caught up.
+//
+// A ride, a request that shares the run of another principal, is served out of turn. Its principal pays what it adds to
+// the run. In one run the rides of a principal cost at most half of what the leading principal pays, and where more
+// pairs of it wait, their pair's part of that: so each run brings its own turn nearer, whatever rides meanwhile. No
+// ride puts a principal further behind the leading one than the run took, nor a pair behind its principal's other
+// pairs.
 #ifndef VICINAL_ENGINE_EXECUTE_FAIR_QUEUE_H_
 #define VICINAL_ENGINE_EXECUTE_FAIR_QUEUE_H_
 
@@ -32,7 +38,9 @@ class FairQueue {
   struct Entry {
     QueuedRequest request;
     RunKind kind = 0;
-    double predicted = 0.0;  // seconds that it adds to a run; 0: unknown
+    double predicted = 0.0;  // seconds that it adds to a run, as a mean over runs; 0: unknown
+    double leading = 0.0;    // that it takes where its turn has come; 0: unknown
+    double joining = 0.0;    // that it adds to a run of another one; 0: unknown
   };
   using Pair = std::pair<GraphVersion, ModelVersion>;
   // Whose time a served request uses, for Settle.
@@ -40,6 +48,7 @@ class FairQueue {
     Requester requester;
     Pair pair;
     double charged = 0.0;  // seconds
+    bool rides = false;    // on a run of another principal
   };
   struct Served {
     Entry entry;
@@ -49,16 +58,16 @@ class FairQueue {
   void Push(Entry entry);
   // The next request. REQUIRES: size() > 0. Every ticket must be settled.
   Served Pop();
-  // The requests for the pair of that ticket, with its priority and of all principals, for which `accept`, called with
-  // each in turn, is true. They are served out of turn, but pay as others do.
+  // The requests for the pair of that ticket, with its priority, for which `accept`, called with each in turn, is true:
+  // first the principal's own, then rides of others, the one whose turn is nearest first.
   std::vector<Served> TakeCompany(const Ticket& ticket, const std::function<bool(const Entry& entry)>& accept);
   // The first interactive request, in the order of Pop, for which `accept` is true; of each pair only the next one is
   // considered. nullopt: there is none.
   std::optional<Served> PopInteractive(const std::function<bool(const Entry& entry)>& accept);
   // Whether PopInteractive would return one.
   bool HasInteractive(const std::function<bool(const Entry& entry)>& accept) const;
-  // The work of that ticket has ended and cost so many seconds.
-  void Settle(const Ticket& ticket, double seconds);
+  // The work of that ticket has ended and cost so many seconds, in a run of `run` seconds.
+  void Settle(const Ticket& ticket, double seconds, double run);
 
   int64_t size() const { return size_; }
   int64_t waiting_of(const std::string& principal) const;  // its requests, of both priorities
@@ -73,6 +82,7 @@ class FairQueue {
 
   // A member of a level.
   struct Member {
+    double weight = 1.0;   // its part of its level, relative to the others'
     double begins = 0.0;   // virtual time of its next work
     double seconds = 0.0;  // predicted, of its requests that wait
     int64_t waiting = 0;
@@ -80,8 +90,7 @@ class FairQueue {
     uint64_t oldest = 0;  // of equal members, the one whose first request came first is served
 
     void Add(double predicted, uint64_t number, double now);
-    void Take(double predicted, double weight);
-    void Settle(double difference, double weight);
+    void Take(double predicted, double charge);  // the charge is in virtual time
     bool Before(const Member& other) const;
   };
   struct Flow : Member {
@@ -92,7 +101,6 @@ class FairQueue {
     std::map<Pair, Flow> flows;
   };
   struct Lane : Member {
-    double weight = 1.0;
     double now = 0.0;  // virtual time of its clients
     std::map<std::string, Client> clients;
   };
@@ -103,8 +111,18 @@ class FairQueue {
   static typename Members::mapped_type& NextOf(Members* members);
   template <class Members>
   static int64_t WaitingIn(const Members& members);
+  // How much of what the leader of a run pays the rides of that client for one pair may cost.
+  static double RidePart(const Client& client);
+  // Until when rides move that flow at most: to the least of its client's other flows that wait.
+  static double RideLimit(const Client& client, const Flow& flow);
+  // The seconds before work of `member` (of `members`, or not known to them: null) that has `before` seconds of the
+  // member's own before it: those, and what the others get until the member has had them.
+  template <class Members>
+  static double SecondsBefore(const Members& members, const typename Members::mapped_type* member, double now,
+                              double before);
 
-  Served Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry);
+  Served Remove(Lane* lane, Client* client, Flow* flow, std::map<Place, Entry>::iterator entry, double charge,
+                bool rides);
   // Where a level has many members, forgets those without work whose debts are paid at the time `now`.
   template <class Members>
   static void Forget(Members* members, double now);

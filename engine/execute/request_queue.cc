@@ -97,6 +97,9 @@ Status RequestQueue::Take(QueuedRequest request) {
   entry.kind = RunKindOf(request);
   VICINAL_RETURN_IF_ERROR(CheckPlace(request, entry.kind, request.arrival));
   entry.predicted = run_times_.Share(entry.kind);
+  entry.leading = run_times_.Leading(entry.kind);
+  if (entry.leading == 0.0) entry.leading = entry.predicted;
+  entry.joining = run_times_.Joining(entry.kind);
   entry.request = std::move(request);
   if (requests_.size() == 0) waiting_since_ = entry.request.arrival;
   if (WakesSide(entry)) small_work_came_.NotifyOne();
@@ -141,12 +144,26 @@ void RequestQueue::EndTurn(std::optional<Running>* running) {
   if (!*running) return;
   const double seconds = SecondsBetween((*running)->since, options_.clock->Now());
   const std::vector<Rider>& riders = (*running)->riders;
-  double weights = 0.0;
-  for (const Rider& rider : riders) weights += rider.weight;
-  for (const Rider& rider : riders) requests_.Settle(rider.ticket, seconds * rider.weight / weights);
+  if (!riders.empty()) {
+    const Parts parts = PartsOf(**running, seconds);
+    requests_.Settle(riders[0].ticket, parts.first, seconds);
+    for (size_t i = 1; i < riders.size(); ++i) {
+      requests_.Settle(riders[i].ticket, parts.by_weight * riders[i].weight, seconds);
+    }
+  }
   if (running == &main_ && !riders.empty()) busy_seconds_ += seconds;
   running->reset();
   if (!main_ && !side_ && empty()) became_idle_.NotifyAll();
+}
+
+RequestQueue::Parts RequestQueue::PartsOf(const Running& running, double seconds) {
+  const double first = running.riders[0].weight;
+  double others = 0.0;
+  for (size_t i = 1; i < running.riders.size(); ++i) others += running.riders[i].weight;
+  if (others == 0.0) return {seconds, 0.0};
+  if (running.alone == 0.0) return {seconds * first / (first + others), seconds / (first + others)};
+  const double added = std::max(0.0, std::min(seconds, running.measured.value_or(seconds)) - running.alone);
+  return {seconds - added, added / others};
 }
 
 void RequestQueue::Measured(double seconds, bool finished) {
@@ -162,7 +179,13 @@ void RequestQueue::Measured(double seconds, bool finished) {
     }
     return;
   }
-  if (finished) RecordShares(*main_, seconds, &run_times_);
+  if (!finished) return;
+  main_->measured = seconds;
+  RecordShares(*main_, seconds, &run_times_);
+  const Parts parts = PartsOf(*main_, seconds);
+  for (size_t i = 1; i < riders.size(); ++i) {
+    run_times_.RecordJoining(riders[i].kind, parts.by_weight * riders[i].weight);
+  }
 }
 
 void RequestQueue::MeasuredSmall(double seconds) {
@@ -224,6 +247,8 @@ RequestQueue::Turn RequestQueue::Begin(FairQueue::Served served,
   *running = Running();
   (*running)->pair = served.ticket.pair;
   (*running)->predicted = std::max(run_times_.Share(entry.kind), run_times_.Alone(entry.kind, now));
+  // The side consumer's runs take longer: they have one thread.
+  if (running == &main_) (*running)->alone = run_times_.Leading(entry.kind);
   (*running)->since = now;
   (*running)->riders.push_back({served.ticket, entry.kind, WeightOf(entry.request)});
   Turn turn;

@@ -117,12 +117,19 @@ class RequestQueue final : public Lease {
     RunKind kind = 0;
     double weight = 1.0;  // of the run's time, relative to the other riders
   };
+  // What those that share a run pay for it, in seconds.
+  struct Parts {
+    double first = 0.0;      // the request whose turn it is
+    double by_weight = 0.0;  // each other one, times its weight
+  };
   // What a consumer does now.
   struct Running {
-    std::vector<Rider> riders;  // none: background work
+    std::vector<Rider> riders;  // none: background work; first the one whose turn it is
     std::optional<FairQueue::Pair> pair;
-    bool gives_way = false;  // background work that ends when a request waits
-    double predicted = 0.0;  // seconds; 0: unknown
+    bool gives_way = false;          // background work that ends when a request waits
+    double predicted = 0.0;          // seconds; 0: unknown
+    double alone = 0.0;              // what it would take for its first rider alone, in seconds; 0: unknown
+    std::optional<double> measured;  // seconds, without building the plan
     MonotonicTime since{};
   };
 
@@ -144,6 +151,9 @@ class RequestQueue final : public Lease {
   void AddCompany(const FairQueue::Ticket& ticket, double predicted,
                   const std::function<bool(const FairQueue::Entry& entry)>& accept, Turn* turn, Running* running)
       VICINAL_REQUIRES(mutex_);
+  // Of `seconds` that the turn of `running` took: the first pays for the run as if it were alone, the others for what
+  // they have added. Where it is not known what it takes alone, all pay by their weights.
+  static Parts PartsOf(const Running& running, double seconds);
   static void RecordShares(const Running& running, double seconds, RunTimes* times);
   // Whether the side consumer may take it while the main one does what it does.
   bool MayRunAside(const QueuedRequest& request, RunKind kind) const VICINAL_REQUIRES(mutex_);

@@ -65,6 +65,16 @@ double RunTimes::Share(RunKind kind) const {
   return found == kinds_.end() ? 0.0 : found->second.share;
 }
 
+double RunTimes::Leading(RunKind kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0.0 : found->second.alone;
+}
+
+double RunTimes::Joining(RunKind kind) const {
+  const auto found = kinds_.find(kind);
+  return found == kinds_.end() ? 0.0 : found->second.joining.value_or(found->second.share);
+}
+
 RunTimes::Measured& RunTimes::At(RunKind kind) {
   if (kinds_.size() >= kMaxKinds && !kinds_.contains(kind)) kinds_.clear();
   return kinds_[kind];
@@ -85,6 +95,11 @@ void RunTimes::RecordAlone(RunKind kind, double seconds, MonotonicTime now) {
 }
 
 void RunTimes::RecordShare(RunKind kind, double seconds) { Blend(seconds, &At(kind).share); }
+
+void RunTimes::RecordJoining(RunKind kind, double seconds) {
+  std::optional<double>& joining = At(kind).joining;
+  joining = joining ? *joining + kLatest * (seconds - *joining) : seconds;
+}
 
 void RunTimes::RecordAtLeast(RunKind kind, double seconds, MonotonicTime now) {
   const double known = Alone(kind, now);

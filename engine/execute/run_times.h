@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
 #include "engine/base/clock.h"
@@ -28,11 +29,17 @@ class RunTimes {
   // How much longer a run takes with one more such request, in seconds, whatever its age: of shared runs the request's
   // part. 0: unknown.
   double Share(RunKind kind) const;
+  // Alone, whatever its age: for what is paid, where an old estimate refuses nothing. 0: unknown.
+  double Leading(RunKind kind) const;
+  // What a request adds to a run that another one leads, in seconds; Share where that was never measured.
+  double Joining(RunKind kind) const;
 
   // A run for one request of that kind took `seconds`.
   void RecordAlone(RunKind kind, double seconds, MonotonicTime now);
   // A request of that kind had a part of `seconds` in a run for several.
   void RecordShare(RunKind kind, double seconds);
+  // A request of that kind added `seconds` to a run that another one led.
+  void RecordJoining(RunKind kind, double seconds);
   // A run for one request was given up after `seconds`: it would have taken longer. One among runs that ended may have
   // been disturbed, and counts like a run that took so long; the next one in a row, or where none has ended yet, is a
   // lower bound.
@@ -43,6 +50,7 @@ class RunTimes {
   struct Measured {
     double alone = 0.0;
     double share = 0.0;
+    std::optional<double> joining;
     double distance = 0.0;  // of runs for one request from `alone`
     bool ended = false;     // a run for one request has
     bool given_up = false;  // the last one was

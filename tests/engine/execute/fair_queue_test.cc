@@ -36,7 +36,7 @@ class FairQueueTest : public ::testing::Test {
   // Serves the next request, whose run takes `seconds`; returns its principal.
   std::string Serve(double seconds) {
     const FairQueue::Served served = queue_.Pop();
-    queue_.Settle(served.ticket, seconds);
+    queue_.Settle(served.ticket, seconds, seconds);
     return served.ticket.requester.principal;
   }
   // Serves for `seconds`; a run of principal p takes cost[p]. Returns the time that each got.
@@ -45,7 +45,7 @@ class FairQueueTest : public ::testing::Test {
     for (double spent = 0.0; spent < seconds && queue_.size() > 0;) {
       const FairQueue::Served served = queue_.Pop();
       const std::string& principal = served.ticket.requester.principal;
-      queue_.Settle(served.ticket, cost[principal]);
+      queue_.Settle(served.ticket, cost[principal], cost[principal]);
       got[principal] += cost[principal];
       spent += cost[principal];
     }
@@ -74,7 +74,7 @@ TEST_F(FairQueueTest, PairsOfAPrincipalGetEqualTimes) {
   for (double spent = 0.0; spent < 6.0;) {
     const FairQueue::Served served = queue_.Pop();
     const double cost = served.ticket.pair.second.version == 1 ? 0.3 : 0.1;
-    queue_.Settle(served.ticket, cost);
+    queue_.Settle(served.ticket, cost, cost);
     got[served.ticket.pair.second.version] += cost;
     spent += cost;
   }
@@ -130,7 +130,7 @@ TEST_F(FairQueueTest, TheEarliestDeadlineOfAPairIsFirstThenTheOldest) {
   std::vector<std::string> order;
   while (queue_.size() > 0) {
     const FairQueue::Served served = queue_.Pop();
-    queue_.Settle(served.ticket, 0.0);
+    queue_.Settle(served.ticket, 0.0, 0.0);
     order.push_back(served.entry.request.feature_set);
   }
   EXPECT_THAT(order, ElementsAre("soon", "soon, too", "late", ""));
@@ -147,6 +147,79 @@ TEST_F(FairQueueTest, TheWaitIsWhatComesBeforeInTheOwnShareAndTheSharesOfOthers)
   queue_.Push({Until(3, ""), 0, 0.25});
   EXPECT_EQ(queue_.SecondsBefore(Until(2, "")), 0.0) << "an earlier deadline";
   EXPECT_GT(queue_.SecondsBefore(Until(4, "")), 0.0);
+}
+
+TEST_F(FairQueueTest, WhoHasHadMoreWaitsUntilTheOthersHaveHadAsMuch) {
+  queue_.Push({Of("a", 1), 0, 0.5});
+  for (int i = 0; i < 10; ++i) queue_.Push({Of("b", 1), 0, 0.5});
+  EXPECT_EQ(Serve(2.0), "a");
+  EXPECT_NEAR(queue_.SecondsBefore(Of("a", 2)), 2.0, 1e-9);
+  EXPECT_EQ(queue_.SecondsBefore(Of("c", 1)), 0.0) << "it has had nothing";
+  EXPECT_EQ(Serve(0.6), "b");
+  EXPECT_NEAR(queue_.SecondsBefore(Of("a", 2)), 1.4, 1e-9);
+  queue_.Push({Of("a", 2), 0, 0.5});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(Serve(0.5), "b");
+  EXPECT_EQ(Serve(0.5), "a") << "as expected";
+}
+
+// --- rides ---
+
+class RideTest : public FairQueueTest {
+ protected:
+  // A request of model 1 that takes a second alone, and adds `joining` to a run of another one.
+  static FairQueue::Entry Entry(const std::string& principal, double joining) {
+    return {Of(principal, 1), 0, 1.0, 1.0, joining};
+  }
+  // Serves the next run with all that may ride on it: it takes `seconds`, of which each rider pays `ride`. Returns the
+  // principals, the leading one first.
+  std::vector<std::string> ServeTogether(double seconds, double ride) {
+    FairQueue::Served first = queue_.Pop();
+    std::vector<std::string> principals = {first.ticket.requester.principal};
+    const auto company = queue_.TakeCompany(first.ticket, [](const FairQueue::Entry&) { return true; });
+    queue_.Settle(first.ticket, seconds - ride * static_cast<double>(company.size()), seconds);
+    for (const FairQueue::Served& served : company) {
+      principals.push_back(served.ticket.requester.principal);
+      queue_.Settle(served.ticket, ride, seconds);
+    }
+    return principals;
+  }
+};
+
+TEST_F(RideTest, RidesCostAtMostHalfOfWhatTheLeadingPrincipalPays) {
+  queue_.Push(Entry("a", 0.25));
+  for (int i = 0; i < 9; ++i) queue_.Push(Entry("b", 0.25));
+  queue_.Push(Entry("a", 0.25));
+  EXPECT_THAT(ServeTogether(1.75, 0.25), ElementsAre("a", "a", "b", "b")) << "0.5 of 1.25";
+  EXPECT_EQ(queue_.Pop().ticket.requester.principal, "b");
+}
+
+TEST_F(RideTest, TheOnlyRequestOfAPrincipalRidesUnlessItCostsMoreThanItsTurn) {
+  queue_.Push(Entry("a", 0.9));
+  queue_.Push(Entry("b", 0.9));
+  queue_.Push(Entry("c", 1.5));
+  EXPECT_THAT(ServeTogether(1.9, 0.9), ElementsAre("a", "b"));
+  EXPECT_THAT(ServeTogether(1.0, 0.9), ElementsAre("c"));
+}
+
+TEST_F(RideTest, MorePairsThatWaitShareTheRides) {
+  queue_.Push(Entry("a", 0.1));
+  for (int i = 0; i < 9; ++i) queue_.Push(Entry("b", 0.1));
+  for (const int64_t model : {2, 3, 4, 5}) queue_.Push({Of("b", model), 0, 1.0, 1.0});
+  EXPECT_THAT(ServeTogether(1.2, 0.1), ElementsAre("a", "b", "b")) << "a fifth of a second";
+}
+
+TEST_F(RideTest, ARideThatCostMoreThanExpectedIsADebtOfOneRunAtMost) {
+  queue_.Push(Entry("a", 0.0));
+  for (int i = 0; i < 4; ++i) queue_.Push(Entry("b", 0.0));
+  queue_.Push({Of("b", 2), 0, 1.0});
+  EXPECT_EQ(ServeTogether(2.0, 0.5).size(), 5u);
+  for (int i = 0; i < 4; ++i) queue_.Push(Entry("b", 0.0));
+  queue_.Push(Entry("a", 0.0));
+  EXPECT_EQ(ServeTogether(2.0, 0.5).size(), 5u);
+  for (int i = 0; i < 9; ++i) queue_.Push({Of("a", 3), 0, 1.0});
+  EXPECT_EQ(Serve(1.0), "a");
+  EXPECT_EQ(Serve(1.0), "a");
+  EXPECT_EQ(Serve(1.0), "b");
 }
 
 TEST_F(FairQueueTest, CountsByPrincipal) {
