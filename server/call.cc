@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,14 @@
 
 namespace vicinal::server {
 namespace {
+
+// How much earlier than the server's deadline that of a client may pass, which allows `time`. gRPC rounds what it sends
+// up by at most a hundredth. Beside that the call may have arrived later than its cancellation does, by more where
+// client or server have much to do.
+Nanoseconds EarlyBy(Nanoseconds time) {
+  constexpr Nanoseconds kMostDelay = std::chrono::milliseconds(25);
+  return time / 50 + std::min(time / 5, kMostDelay);
+}
 
 bool IsLowerHex(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
@@ -34,6 +43,11 @@ Call Call::ForMessage(MonotonicTime now, int64_t bytes) const {
   one.message_bytes = bytes;
   one.limits = limits;
   return one;
+}
+
+bool Call::EndedByDeadline(MonotonicTime now) const {
+  if (!limits.deadline) return false;
+  return now + EarlyBy(*limits.deadline - begin) >= *limits.deadline;
 }
 
 void Call::RouteTo(std::string_view graph) {

@@ -43,6 +43,9 @@ struct Call {
 
   // A call of its own for one message, of `bytes` bytes, of a stream that begins now: same caller, same limits.
   Call ForMessage(MonotonicTime now, int64_t bytes) const;
+  // Whether a call that its client ended at `now` ended because of its deadline. Clients round the timeout that they
+  // send up, so theirs may pass a little before `limits.deadline`.
+  bool EndedByDeadline(MonotonicTime now) const;
   // Records one value of the metadata `vicinal-graph`.
   void RouteTo(std::string_view graph);
   // INVALID_ARGUMENT if the metadata `vicinal-graph` is set and is not `name`, or has several different values.

@@ -118,9 +118,17 @@ StatusOr<Reservation> RpcScope::Reserve(const google::protobuf::Message& message
                                        "the call's message");
 }
 
+void RpcScope::Cancel() {
+  if (call_.EndedByDeadline(core_.clock.Now())) {
+    cancel_->Expire();
+  } else {
+    cancel_->Cancel();
+  }
+}
+
 Status RpcScope::WhyCancelled() const {
   return OrOutOfMemory([this] {
-    if (call_.limits.deadline && core_.clock.Now() >= *call_.limits.deadline) {
+    if (cancel_->expired() || call_.EndedByDeadline(core_.clock.Now())) {
       return DeadlineExceeded("DEADLINE_EXCEEDED", "the deadline passed");
     }
     ErrorDetail detail;

@@ -71,7 +71,7 @@ class RpcScope {
   }
 
   // Called if the client cancelled, or its deadline passed: work stops at its next check.
-  void Cancel() { cancel_->Cancel(); }
+  void Cancel();
   // CANCELLED or DEADLINE_EXCEEDED, according to the cause.
   Status WhyCancelled() const;
 

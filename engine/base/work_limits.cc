@@ -15,10 +15,11 @@ Status Stopped(StatusCode code, const char* reason, const char* message) {
 }  // namespace
 
 Status WorkLimits::Check(const Clock& clock) const {
-  if (cancel != nullptr && cancel->cancelled()) {
+  const bool expired = cancel != nullptr && cancel->expired();
+  if (cancel != nullptr && cancel->cancelled() && !expired) {
     return Stopped(StatusCode::kCancelled, "CANCELLED", "the client cancelled the request");
   }
-  if (deadline.has_value() && clock.Now() >= *deadline) {
+  if (expired || (deadline.has_value() && clock.Now() >= *deadline)) {
     return Stopped(StatusCode::kDeadlineExceeded, "DEADLINE_EXCEEDED",
                    default_deadline
                        ? "the request came without a deadline, and took longer than --default_deadline; set one"

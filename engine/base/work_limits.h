@@ -13,14 +13,25 @@
 
 namespace vicinal {
 
-// Set when the client cancels; checked before and during work. Thread-safe.
+// Set when nobody waits for the work any more; checked before and during work. Thread-safe.
 class CancelToken {
  public:
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  // The client cancelled.
+  void Cancel() { Set(State::kCancelled); }
+  // The client's deadline passed, which it may know before the server does.
+  void Expire() { Set(State::kExpired); }
+  bool cancelled() const { return state_.load(std::memory_order_relaxed) != State::kNotCancelled; }
+  bool expired() const { return state_.load(std::memory_order_relaxed) == State::kExpired; }
 
  private:
-  std::atomic<bool> cancelled_{false};
+  enum class State { kNotCancelled, kCancelled, kExpired };
+  // The first cause stays.
+  void Set(State state) {
+    State none = State::kNotCancelled;
+    state_.compare_exchange_strong(none, state, std::memory_order_relaxed);
+  }
+
+  std::atomic<State> state_{State::kNotCancelled};
 };
 
 // Conditions that end a piece of work early.

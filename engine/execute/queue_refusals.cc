@@ -18,6 +18,13 @@ constexpr std::chrono::milliseconds kRetryFull{100};
 
 int64_t Milliseconds(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e3)); }
 
+// Of an estimate, rounded up, and of time that is left, rounded down, in tenths of a millisecond.
+int64_t TenthsNeeded(double seconds) { return static_cast<int64_t>(std::ceil(seconds * 1e4 - 1e-4)); }
+int64_t TenthsLeft(double seconds) { return static_cast<int64_t>(std::floor(std::max(0.0, seconds) * 1e4 + 1e-4)); }
+
+// "5.3 ms"
+std::string FromTenths(int64_t tenths) { return absl::StrCat(tenths / 10, ".", tenths % 10, " ms"); }
+
 }  // namespace
 
 Status DrainingRefusal() {
@@ -40,16 +47,18 @@ Status ClientQueueFull(const std::string& principal, int64_t max_requests) {
 
 Status Overloaded(double before, double run) {
   return Unavailable("SERVER_OVERLOADED",
-                     absl::StrCat("the deadline would pass first: about ", Milliseconds(before),
-                                  " ms of work come before this request, which takes ", Milliseconds(run),
-                                  " ms; retry later, or allow more time"),
+                     absl::StrCat("the deadline would pass first: about ", FromTenths(TenthsNeeded(before)),
+                                  " of work come before this request, which takes ", FromTenths(TenthsNeeded(run)),
+                                  "; retry later, or allow more time"),
                      std::chrono::milliseconds(Milliseconds(std::clamp(before, kMinRetrySeconds, kMaxRetrySeconds))));
 }
 
 Status DeadlineTooShort(double left, double run) {
-  return DeadlineExceeded("DEADLINE_TOO_SHORT", absl::StrCat("the deadline is in ", Milliseconds(std::max(0.0, left)),
-                                                             " ms, but this request takes ", Milliseconds(run),
-                                                             " ms; allow more time or ask for less"));
+  // Less is left than a run takes, by less than a tenth perhaps.
+  const int64_t tenths_left = TenthsLeft(left), tenths_needed = std::max(TenthsNeeded(run), tenths_left + 1);
+  return DeadlineExceeded("DEADLINE_TOO_SHORT",
+                          absl::StrCat("the deadline is in ", FromTenths(tenths_left), ", but this request takes ",
+                                       FromTenths(tenths_needed), "; allow more time or ask for less"));
 }
 
 std::string_view DropReason(const Status& status) {

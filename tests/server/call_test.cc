@@ -53,6 +53,23 @@ TEST(CallTest, RequestIds) {
   EXPECT_EQ(ids.begin()->size(), 16u);
 }
 
+// gRPC rounds a timeout of 1,234 ms up to 1,240 ms: the server's deadline, while the client cancels at its own.
+TEST(CallTest, ACallThatEndsAboutWhenItsDeadlinePassesHasExpired) {
+  using std::chrono::milliseconds;
+  Call call;
+  const MonotonicTime begin = call.begin = MonotonicTime(std::chrono::seconds(100));
+  EXPECT_FALSE(call.EndedByDeadline(begin + std::chrono::hours(1))) << "it has none";
+  call.limits.deadline = begin + milliseconds(1240);
+  EXPECT_FALSE(call.EndedByDeadline(begin));
+  EXPECT_FALSE(call.EndedByDeadline(begin + milliseconds(1180)));
+  EXPECT_TRUE(call.EndedByDeadline(begin + milliseconds(1234)));
+  EXPECT_TRUE(call.EndedByDeadline(begin + milliseconds(1240)));
+  EXPECT_TRUE(call.EndedByDeadline(begin + milliseconds(5000)));
+  call.limits.deadline = begin + milliseconds(20);
+  EXPECT_FALSE(call.EndedByDeadline(begin + milliseconds(10)));
+  EXPECT_TRUE(call.EndedByDeadline(begin + milliseconds(19)));
+}
+
 TEST(CallTest, RoutingMetadataMustAgree) {
   Call call;
   EXPECT_TRUE(call.CheckGraph("g").ok());

@@ -15,6 +15,7 @@
 
 #include "engine/base/error.h"
 #include "engine/execute/executor.h"
+#include "engine/execute/queue_refusals.h"
 #include "tests/engine/execute/numbered_requests.h"
 
 namespace vicinal {
@@ -244,6 +245,45 @@ TEST_F(QueueTimeTest, CheckGivesTheErrorOfPushAndTakesNothing) {
   EXPECT_EQ(drops.counts,
             (std::map<std::string, int>{
                 {"deadline_too_short", 1}, {"expired", 1}, {"overloaded", 1}, {"queue_full", 1}, {"draining", 1}}));
+}
+
+// The figures are different wherever the times are, and no more is said to be left than there is.
+TEST(QueueRefusalsTest, TimesHaveADecimalAndWhatIsLeftIsNotRoundedUp) {
+  const auto said = [](double left, double run) { return std::string(DeadlineTooShort(left, run).message()); };
+  EXPECT_THAT(said(0.005, 0.0051), ::testing::HasSubstr("is in 5.0 ms, but this request takes 5.1 ms;"));
+  EXPECT_THAT(said(0.00509, 0.00511), ::testing::HasSubstr("is in 5.0 ms, but this request takes 5.2 ms;"));
+  EXPECT_THAT(said(0.005, 0.005 + 1e-12), ::testing::HasSubstr("is in 5.0 ms, but this request takes 5.1 ms;"));
+  EXPECT_THAT(said(0.08, 0.1), ::testing::HasSubstr("is in 80.0 ms, but this request takes 100.0 ms;"));
+  EXPECT_THAT(said(-1.0, 0.00001), ::testing::HasSubstr("is in 0.0 ms, but this request takes 0.1 ms;"));
+  EXPECT_THAT(said(0.0009, 12.3456), ::testing::HasSubstr("is in 0.9 ms, but this request takes 12345.6 ms;"));
+  EXPECT_THAT(std::string(Overloaded(0.0123, 0.00071).message()),
+              ::testing::HasSubstr("about 12.3 ms of work come before this request, which takes 0.8 ms;"));
+}
+
+// A client whose deadline passes ends its call: that is no cancellation, however soon the queue hears of it.
+TEST_F(QueueTimeTest, WhatEndsWhileItWaitsCountsByItsCause) {
+  DropCount drops;
+  RequestQueue queue({4, &clock_, &drops});
+  const auto push = [&](std::optional<MonotonicTime> deadline) {
+    auto token = std::make_shared<CancelToken>();
+    EXPECT_TRUE(queue.Push(Numbered(1, {deadline, token})).ok());
+    return token;
+  };
+  const MonotonicTime deadline = clock_.Now() + milliseconds(50);
+  push(std::nullopt)->Cancel();
+  push(deadline)->Expire();
+  const auto both = push(deadline + milliseconds(1));
+  both->Expire();
+  both->Cancel();  // by a stream that ends for it
+  push(deadline + milliseconds(2));
+  clock_.Advance(milliseconds(49));
+  const auto next = [&] { return queue.Next()->admitted.code(); };
+  EXPECT_EQ(next(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(next(), StatusCode::kDeadlineExceeded);
+  clock_.Advance(milliseconds(10));
+  EXPECT_EQ(next(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(next(), StatusCode::kCancelled);
+  EXPECT_EQ(drops.counts, (std::map<std::string, int>{{"expired", 3}, {"cancelled", 1}}));
 }
 
 TEST_F(QueueTimeTest, ADeadlineBelowWaitAndRunIsRefusedWithTheWait) {
