@@ -104,6 +104,11 @@ static_assert(kMethodCount == static_cast<size_t>(Method::kRepositoryIndex) + 1)
 
 inline constexpr const MethodInfo& InfoOf(Method method) { return kMethods[static_cast<size_t>(method)]; }
 
+// Whether a call of the method is a stream of requests, each with an answer of its own.
+inline constexpr bool CarriesRequests(Method method) {
+  return method == Method::kInferStream || method == Method::kModelStreamInfer;
+}
+
 }  // namespace vicinal::server
 
 #endif  // VICINAL_SERVER_METHODS_H_

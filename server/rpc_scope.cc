@@ -3,6 +3,7 @@
 
 #include <grpcpp/server_context.h>
 
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -166,9 +167,27 @@ grpc::Status RpcScope::Finish(const Status& status) {
   return converted;
 }
 
+void RpcScope::EndRequest(const Call& one, StatusCode code) {
+  try {
+    const double seconds = SecondsBetween(one.begin, core_.clock.Now());
+    core_.metrics.EndRequest(one.method, code, seconds, one.graph, one.model);
+  } catch (const std::bad_alloc&) {
+    // Then it is not counted.
+  }
+}
+
+void RpcScope::CountCall(StatusCode code, double seconds) {
+  if (!CarriesRequests(call_.method)) {
+    return core_.metrics.EndCall(call_.method, code, seconds, call_.graph, call_.model);
+  }
+  core_.metrics.EndStream(call_.method, code);
+  // Its client had a request, whose refusal counts as those of single calls do.
+  if (!admitted_.ok()) EndRequest(call_, code);
+}
+
 grpc::Status RpcScope::Report(const Status& status) {
   const double seconds = SecondsBetween(call_.begin, core_.clock.Now());
-  core_.metrics.EndCall(call_.method, status.code(), seconds, call_.graph, call_.model);
+  CountCall(status.code(), seconds);
   // Anyone may cause these lines, as many as there is room for on the disk.
   const bool limited = status.code() == StatusCode::kUnauthenticated && !core_.log.enabled(LogLevel::kDebug);
   if (const auto left_out = limited ? core_.unknown_callers.Admit() : std::optional<int64_t>(0)) {

@@ -70,6 +70,10 @@ class RpcScope {
     Tell(message, &subject_);
   }
 
+  // Records a request of a stream that has its answer, or an error, now. `one`: its call (Call::ForMessage). Any
+  // thread, before Finish. Never throws.
+  void EndRequest(const Call& one, StatusCode code);
+
   // Called if the client cancelled, or its deadline passed: work stops at its next check.
   void Cancel();
   // CANCELLED or DEADLINE_EXCEEDED, according to the cause.
@@ -84,6 +88,7 @@ class RpcScope {
   // What the proxy at the unix socket says about the client.
   Status ReadEdge(Caller* caller);
   grpc::Status Report(const Status& status);
+  void CountCall(StatusCode code, double seconds);
 
   Core& core_;
   grpc::CallbackServerContext* const context_;

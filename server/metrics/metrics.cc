@@ -88,10 +88,17 @@ class FixedHistograms {
 struct Metrics::Impl {
   explicit Impl(const Options& options)
       : registry(std::make_shared<prometheus::Registry>()),
-        requests(prometheus::BuildCounter().Name("vicinal_requests_total").Help("Finished calls.").Register(*registry)),
+        requests(prometheus::BuildCounter()
+                     .Name("vicinal_requests_total")
+                     .Help("Finished calls, and finished requests on streams.")
+                     .Register(*registry)),
+        streams(prometheus::BuildCounter()
+                    .Name("vicinal_streams_total")
+                    .Help("Ended streams of requests.")
+                    .Register(*registry)),
         durations(prometheus::BuildHistogram()
                       .Name("vicinal_request_duration_seconds")
-                      .Help("Time of a call, from its first message to its status.")
+                      .Help("Time of a call, from its first message to its status, or of a request on a stream.")
                       .Register(*registry)),
         rows(prometheus::BuildCounter()
                  .Name("vicinal_result_rows_total")
@@ -112,6 +119,10 @@ struct Metrics::Impl {
     auto& in_flight_family =
         prometheus::BuildGauge().Name("vicinal_requests_in_flight").Help("Calls under way.").Register(*registry);
     for (size_t i = 0; i < kMethodCount; ++i) in_flight[i] = &in_flight_family.Add({{"method", kMethods[i].name}});
+    for (size_t i = 0; i < kMethodCount; ++i) {
+      const auto method = static_cast<Method>(i);
+      if (CarriesRequests(method)) CounterOf(streams, &streams_by_code, method, StatusCode::kOk);
+    }
     auto& results = prometheus::BuildCounter()
                         .Name("vicinal_results_total")
                         .Help("Inference results, by what was computed for them.")
@@ -221,12 +232,15 @@ struct Metrics::Impl {
   }
 
   // Created on first use: not every method ends with every code.
-  Counter& RequestsOf(Method method, StatusCode code) {
+  struct ByCode {
+    std::atomic<Counter*> of[kMethodCount][kCodes] = {};
+  };
+  static Counter& CounterOf(prometheus::Family<Counter>& family, ByCode* counters, Method method, StatusCode code) {
     const int index = std::min(std::max(static_cast<int>(code), 0), kCodes - 1);
-    std::atomic<Counter*>& slot = by_code[static_cast<size_t>(method)][index];
+    std::atomic<Counter*>& slot = counters->of[static_cast<size_t>(method)][index];
     Counter* counter = slot.load(std::memory_order_acquire);
     if (counter == nullptr) {
-      counter = &requests.Add({{"method", InfoOf(method).name}, {"code", kCodeNames[index]}});
+      counter = &family.Add({{"method", InfoOf(method).name}, {"code", kCodeNames[index]}});
       slot.store(counter, std::memory_order_release);
     }
     return *counter;
@@ -236,9 +250,10 @@ struct Metrics::Impl {
 
   const std::shared_ptr<prometheus::Registry> registry;
   prometheus::Family<Counter>& requests;
+  prometheus::Family<Counter>& streams;
   prometheus::Family<Histogram>& durations;
   prometheus::Family<Counter>& rows;
-  std::atomic<Counter*> by_code[kMethodCount][kCodes] = {};
+  ByCode requests_by_code, streams_by_code;
   std::atomic<Counter*> rows_by_method[kMethodCount] = {};
   Gauge* in_flight[kMethodCount];
   Counter* upload_bytes[3];
@@ -273,7 +288,17 @@ void Metrics::BeginCall(Method method) { impl_->in_flight[static_cast<size_t>(me
 
 void Metrics::EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model) {
   impl_->in_flight[static_cast<size_t>(method)]->Decrement();
-  impl_->RequestsOf(method, code).Increment();
+  EndRequest(method, code, seconds, graph, model);
+}
+
+void Metrics::EndStream(Method method, StatusCode code) {
+  impl_->in_flight[static_cast<size_t>(method)]->Decrement();
+  Impl::CounterOf(impl_->streams, &impl_->streams_by_code, method, code).Increment();
+}
+
+void Metrics::EndRequest(Method method, StatusCode code, double seconds, std::string_view graph,
+                         std::string_view model) {
+  Impl::CounterOf(impl_->requests, &impl_->requests_by_code, method, code).Increment();
   const auto make = [&](const std::string& graph_label, const std::string& model_label) {
     return &impl_->durations.Add({{"method", InfoOf(method).name}, {"graph", graph_label}, {"model", model_label}},
                                  Buckets());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's Prometheus metrics. The engine reports through StatsSink; calls report through BeginCall and EndCall;
+// The server's Prometheus metrics. The engine reports through StatsSink; calls report through BeginCall and EndCall,
+// or EndStream and EndRequest;
 // gauges of state (graphs, memory, launches) are read when a scrape comes. Handles of series are cached: the
 // path of a request takes no lock of prometheus-cpp's families, only one short lock of our own for the labels graph and
 // model. docs/metrics.md lists the names.
@@ -55,7 +56,7 @@ struct CompiledKernelCounts {
   double seconds = 0.0;  // of all of them
 };
 
-// How long the calls of a method took, since the start.
+// How long the calls of a method took, or the requests on its streams, since the start.
 struct MethodLatency {
   std::string method;
   int64_t calls = 0;
@@ -80,10 +81,14 @@ class Metrics final : public StatsSink {
   explicit Metrics(const Options& options);
   ~Metrics() override;
 
+  // EndCall must follow, or EndStream where the method CarriesRequests.
   void BeginCall(Method method);
   // `graph` and `model` may be empty. New names become labels only if the call succeeded, so that invalid names cannot
   // exhaust the labels.
   void EndCall(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
+  void EndStream(Method method, StatusCode code);
+  // One request on a stream; the arguments as for EndCall.
+  void EndRequest(Method method, StatusCode code, double seconds, std::string_view graph, std::string_view model);
   void UploadBytes(std::string_view kind, int64_t bytes);  // kind: "graph", "features", "model"
   void ResultRows(Method method, int64_t rows);
   // A result was computed in that way; it read the features of `nodes` nodes, or had that part in a shared run.

@@ -54,6 +54,7 @@ void InferStreamReactor::Answered(const Status& status) {
     response_.mutable_infer_response()->set_model_name(received_.message.model_name());
     return OkStatus();
   });
+  if (call_) scope_.EndRequest(*call_, own.ok() ? status.code() : own.code());
   if (!own.ok()) return End(own);
   stall_.Sending();
   StartWrite(&response_);

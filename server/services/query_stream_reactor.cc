@@ -105,6 +105,7 @@ void QueryStreamReactor::Answered(Query* query, const Status& status) {
     if (!status.ok()) *query->response.mutable_error() = ToDetails(status);
     return OkStatus();
   });
+  if (query->call) scope_.EndRequest(*query->call, own.ok() ? status.code() : own.code());
   const auto answer_bytes = static_cast<int64_t>(query->response.ByteSizeLong());
   // Only the answer waits for the client.
   query->received.message = v1::InferStreamRequest();

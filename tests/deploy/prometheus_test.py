@@ -112,6 +112,7 @@ class PrometheusTest(unittest.TestCase):
                  str(2 * PATIENCE_SECONDS), "--mix", "classify=8,embed=2,classify_stream=1"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             try:
                 server.vicinal("graph", "tune", "cora", "--budget", "0.1")
+                server.vicinal("load", "--graph", "cora", "--model", "cora-gcn", "--streams", "--calls", "10", "--warmup", "0")
                 missing = set(queries)
 
                 def all_answered():

@@ -264,7 +264,7 @@ TEST_F(ArrivingTest, AStreamThatStopsInAMessageIsEnded) {
   EXPECT_EQ(half.AwaitEnd(), kNoError);
   const auto page = server_->Scrape();
   ASSERT_TRUE(page.ok()) << page.status();
-  EXPECT_NE(page->find("vicinal_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"vicinal.v1.InferenceService/"
+  EXPECT_NE(page->find("vicinal_streams_total{code=\"DEADLINE_EXCEEDED\",method=\"vicinal.v1.InferenceService/"
                        "InferStream\"} 1"),
             std::string::npos);
 }

@@ -227,8 +227,14 @@ TEST_F(OpenInferenceTest, AStreamAnswersInOrderAndOutlivesBadRequests) {
   const auto page = server_->Scrape();
   ASSERT_TRUE(page.ok());
   EXPECT_NE(
-      page->find("vicinal_requests_total{code=\"OK\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1"),
+      page->find("vicinal_streams_total{code=\"OK\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1"),
       std::string::npos);
+  const auto requests = [&](const std::string& code) {
+    return MetricOf("vicinal_requests_total{code=\"" + code +
+                    "\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"}");
+  };
+  EXPECT_EQ(requests("OK"), 3);
+  EXPECT_EQ(requests("INVALID_ARGUMENT"), 3);
   EXPECT_NE(page->find("graph=\"path\",method=\"inference.GRPCInferenceService/ModelInfer\",model=\"tiny\""),
             std::string::npos);
 }
@@ -286,7 +292,7 @@ TEST_F(OpenInferenceTest, AStreamWhoseRepliesAreNotReadEnds) {
   EXPECT_EQ(end.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
   EXPECT_EQ(end.error_message().find("REPLY_NOT_READ: "), 0u) << end.error_message();
   const std::string line =
-      "vicinal_requests_total{code=\"DEADLINE_EXCEEDED\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1";
+      "vicinal_streams_total{code=\"DEADLINE_EXCEEDED\",method=\"inference.GRPCInferenceService/ModelStreamInfer\"} 1";
   // The client knows first.
   EXPECT_TRUE(Eventually([&] { return server_->Scrape()->find(line) != std::string::npos; }));
   ExpectServes();

@@ -68,7 +68,11 @@ class QueryStreamTest : public IntegrationTest {
   }
   // Whether the metrics count one stream that ended so.
   bool Ended(const std::string& code) {
-    return Scraped("vicinal_requests_total{code=\"" + code + "\"," + kStreamMethod + "} 1");
+    return Scraped("vicinal_streams_total{code=\"" + code + "\"," + kStreamMethod + "} 1");
+  }
+  // How many requests on streams ended so.
+  double Requests(const std::string& code) {
+    return std::max(0.0, MetricOf("vicinal_requests_total{code=\"" + code + "\"," + kStreamMethod + "}"));
   }
   void AwaitEnd(const std::string& code) {
     EXPECT_TRUE(Eventually([&] { return Ended(code); }));
@@ -91,6 +95,10 @@ TEST_F(QueryStreamTest, AnswersAreThoseOfSingleCallsInTheOrderOfTheRequests) {
     ASSERT_EQ(answers[i].request_id(), i);
     ASSERT_TRUE(answers[i].has_classify()) << answers[i].ShortDebugString();
   }
+  EXPECT_EQ(Requests("OK"), kCount);
+  EXPECT_EQ(MetricOf("vicinal_request_duration_seconds_count{graph=\"path\"," + std::string(kStreamMethod) +
+                     ",model=\"tiny\"}"),
+            kCount);
   for (int node = 0; node < 5; ++node) {
     const auto single = client_->Classify(Classify(0, node).classify());
     ASSERT_TRUE(single.ok()) << single.status();
@@ -277,6 +285,8 @@ TEST_F(QueryStreamTest, AClientHasAShareOfStreams) {
   }
   EXPECT_EQ(answered + refused, kStreams * kEach) << "each request has its answer or its error";
   EXPECT_GE(answered, 2) << "what found room";
+  EXPECT_EQ(Requests("OK"), answered);
+  EXPECT_EQ(Requests("RESOURCE_EXHAUSTED"), refused);
   EXPECT_TRUE(Eventually([&] { return MetricOf("vicinal_stream_bytes") == 0; }));
 }
 

@@ -40,6 +40,26 @@ TEST(MetricsTest, CallsAreCountedByMethodAndCode) {
              "Classify\",model=\"m\",le=\"0.0001\"} 0");
 }
 
+TEST(MetricsTest, RequestsOnStreamsCountAsCallsDoAndStreamsApart) {
+  Metrics metrics(WithLabels(5));
+  metrics.BeginCall(Method::kInferStream);
+  metrics.EndRequest(Method::kInferStream, StatusCode::kOk, 0.0002, "g", "m");
+  metrics.EndRequest(Method::kInferStream, StatusCode::kOk, 0.0002, "g", "m");
+  metrics.EndRequest(Method::kInferStream, StatusCode::kUnavailable, 0.0, "g", "m");
+  ExpectLine(metrics, "vicinal_requests_in_flight{method=\"vicinal.v1.InferenceService/InferStream\"} 1");
+  ExpectLine(metrics, "vicinal_streams_total{code=\"OK\",method=\"vicinal.v1.InferenceService/InferStream\"} 0");
+  metrics.EndStream(Method::kInferStream, StatusCode::kCancelled);
+  ExpectLine(metrics, "vicinal_requests_in_flight{method=\"vicinal.v1.InferenceService/InferStream\"} 0");
+  ExpectLine(metrics, "vicinal_requests_total{code=\"OK\",method=\"vicinal.v1.InferenceService/InferStream\"} 2");
+  ExpectLine(metrics,
+             "vicinal_requests_total{code=\"UNAVAILABLE\",method=\"vicinal.v1.InferenceService/InferStream\"} 1");
+  ExpectLine(metrics,
+             "vicinal_request_duration_seconds_count{graph=\"g\",method=\"vicinal.v1.InferenceService/"
+             "InferStream\",model=\"m\"} 3");
+  ExpectLine(metrics, "vicinal_streams_total{code=\"CANCELLED\",method=\"vicinal.v1.InferenceService/InferStream\"} 1");
+  EXPECT_EQ(metrics.Text().find("vicinal_requests_total{code=\"CANCELLED\""), std::string::npos);
+}
+
 TEST(MetricsTest, NamesBeyondTheBoundAreOther) {
   Metrics metrics(WithLabels(2));
   for (const char* graph : {"a", "b", "c", "d", "a"}) {
