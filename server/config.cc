@@ -31,12 +31,31 @@ struct Range {
   int64_t value;
   int64_t minimum;
   int64_t maximum;
+  const char* computed = nullptr;  // what -1 stands for, if it stands for anything
 };
+
+Status OutOfRange(const Range& range) {
+  if (range.computed == nullptr) {
+    return BadFlag(range.flag, absl::StrCat(range.value, " is outside ", range.minimum, "..", range.maximum));
+  }
+  return BadFlag(range.flag, absl::StrCat(range.value, " is neither within ", range.minimum, "..", range.maximum,
+                                          " nor -1, which means ", range.computed));
+}
+
+// The smallest chunk of an upload: no server with less could take one.
+constexpr int64_t kLeastBudget = kMiB;
+
+Status CheckBudget(int64_t bytes) {
+  if (bytes == 0 || bytes >= kLeastBudget) return OkStatus();
+  return BadFlag("memory_budget_bytes",
+                 absl::StrCat(bytes, " is less than a server without graphs needs; allow at least ", kLeastBudget,
+                              " (1MiB), or 0 for unlimited"));
+}
 
 Status CheckRanges(const Limits& limits) {
   constexpr int64_t kHuge = int64_t{1} << 60;
   const Range ranges[] = {
-      {"max_message_bytes", limits.max_message_bytes, 4096, 1024 * kMiB},
+      {"max_message_bytes", limits.max_message_bytes, 4096, 1024 * kMiB, "a 32nd of the memory budget, at most 64MiB"},
       {"max_chunk_bytes", limits.max_chunk_bytes, kMiB, 32 * kMiB},
       {"max_nodes", limits.max_nodes, 1, (int64_t{1} << 31) - 1},
       {"max_edges", limits.max_edges, 1, kHuge},
@@ -47,7 +66,7 @@ Status CheckRanges(const Limits& limits) {
       {"max_response_bytes", limits.max_response_bytes, 1024, 1024 * kMiB},
       {"max_batch_graphs", limits.max_batch_graphs, 1, kHuge},
       {"max_queue", limits.max_queue, 1, kHuge},
-      {"max_queue_per_client", limits.max_queue_per_client, 1, kHuge},
+      {"max_queue_per_client", limits.max_queue_per_client, 1, kHuge, "half of --max_queue"},
       {"max_preparations", limits.max_preparations, 1, kHuge},
       {"max_graphs", limits.max_graphs, 1, kHuge},
       {"max_feature_sets", limits.max_feature_sets, 1, kHuge},
@@ -55,22 +74,21 @@ Status CheckRanges(const Limits& limits) {
       {"max_cached_plans", limits.max_cached_plans, 1, kHuge},
       {"max_label_names", limits.max_label_names, 0, 100'000},
       {"max_concurrent_streams", limits.max_concurrent_streams, 1, 1'000'000},
-      {"max_connections", limits.max_connections, 1, 1'000'000},
-      {"max_connections_per_address", limits.max_connections_per_address, 1, 1'000'000},
-      {"max_open_calls", limits.max_open_calls, 1, 10'000'000},
+      {"max_connections", limits.max_connections, 1, 1'000'000, "as many as files may be open"},
+      {"max_connections_per_address", limits.max_connections_per_address, 1, 1'000'000, "half of --max_connections"},
+      {"max_open_calls", limits.max_open_calls, 1, 10'000'000, "one for each 64KiB of the memory budget"},
       {"max_worker_queue", limits.max_worker_queue, 1, 1'000'000},
-      {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge},
+      {"memory_budget_bytes", limits.memory_budget_bytes, 0, kHuge, "three quarters of the memory"},
       {"device_memory_bytes", limits.device_memory_bytes, 0, kHuge},
-      {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge},
-      {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client, 0, kHuge},
-      {"max_stream_bytes_per_client", limits.max_stream_bytes_per_client, 0, kHuge},
-      {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge},
+      {"max_answer_bytes", limits.max_answer_bytes, 0, kHuge, "a quarter of the memory budget"},
+      {"max_reply_bytes_per_client", limits.max_reply_bytes_per_client, 0, kHuge, "half of the memory budget"},
+      {"max_stream_bytes_per_client", limits.max_stream_bytes_per_client, 0, kHuge, "an eighth of the memory budget"},
+      {"max_arriving_bytes", limits.max_arriving_bytes, 0, kHuge, "an eighth of the memory budget"},
   };
   for (const Range& range : ranges) {
-    if (range.value < range.minimum || range.value > range.maximum) {
-      return BadFlag(range.flag, absl::StrCat(range.value, " is outside ", range.minimum, "..", range.maximum));
-    }
+    if (range.value < range.minimum || range.value > range.maximum) return OutOfRange(range);
   }
+  VICINAL_RETURN_IF_ERROR(CheckBudget(limits.memory_budget_bytes));
   // A message contains a chunk and a few further bytes.
   if (limits.max_chunk_bytes + 4096 > limits.max_message_bytes) {
     return BadFlag("max_chunk_bytes",

@@ -98,9 +98,10 @@ ABSL_FLAG(
     vicinal::server::SizeFlag, max_answer_bytes, -1,
     "Memory for kept answers, part of the memory budget; they are the first to be evicted. 0: none are kept; -1: a "
     "quarter of the budget, without a budget 1 GiB.");
-ABSL_FLAG(vicinal::server::SizeFlag, memory_budget_bytes, -1,
-          "Memory for graphs, features, models, plans, requests and uploads together; 0: unlimited; -1: three quarters "
-          "of this machine's memory, or of the container's limit.");
+ABSL_FLAG(
+    vicinal::server::SizeFlag, memory_budget_bytes, -1,
+    "Memory for graphs, features, models, plans, requests and uploads together, at least 1 MiB; 0: unlimited; -1: "
+    "three quarters of this machine's memory, or of the container's limit.");
 ABSL_FLAG(vicinal::server::SizeFlag, device_memory_bytes, 0,
           "Memory of the GPU that this server may allocate. When it is short, the least recently used graphs leave the "
           "GPU, stay on the host, and come back when they are asked for. 0: as much as the GPU has.");

@@ -289,6 +289,13 @@ TEST_F(ArrivingTest, PackedMessagesAreRefused) {
   ExpectServes();
 }
 
+TEST_F(ArrivingTest, TheLeastBudgetServes) {
+  ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=1MiB"}));
+  UploadTinyGraph();
+  UploadTinyModel();
+  ExpectServes();
+}
+
 // What has arrived counts against the budget, as long as its call lives.
 TEST_F(ArrivingTest, MessagesCountAgainstTheBudget) {
   ASSERT_NO_FATAL_FAILURE(StartServer({"--memory_budget_bytes=1500000"}));

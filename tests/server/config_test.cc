@@ -57,6 +57,48 @@ TEST(ConfigTest, FaultsNameTheirFlag) {
   }
 }
 
+// What a flag takes besides its range is told where a value is outside of both.
+TEST(ConfigTest, RangesNameWhatMinusOneMeans) {
+  const auto message = [](int64_t Limits::*limit, int64_t value) {
+    Config config;
+    config.limits.*limit = value;
+    return std::string(CheckConfig(config).message());
+  };
+  EXPECT_EQ(message(&Limits::max_answer_bytes, -2),
+            "--max_answer_bytes: -2 is neither within 0..1152921504606846976 nor -1, which means a quarter of the "
+            "memory budget");
+  for (const auto& [flag, limit] : std::initializer_list<std::pair<const char*, int64_t Limits::*>>{
+           {"max_message_bytes", &Limits::max_message_bytes},
+           {"max_queue_per_client", &Limits::max_queue_per_client},
+           {"max_connections", &Limits::max_connections},
+           {"max_connections_per_address", &Limits::max_connections_per_address},
+           {"max_open_calls", &Limits::max_open_calls},
+           {"memory_budget_bytes", &Limits::memory_budget_bytes},
+           {"max_answer_bytes", &Limits::max_answer_bytes},
+           {"max_reply_bytes_per_client", &Limits::max_reply_bytes_per_client},
+           {"max_stream_bytes_per_client", &Limits::max_stream_bytes_per_client},
+           {"max_arriving_bytes", &Limits::max_arriving_bytes}}) {
+    const std::string text = message(limit, -2);
+    EXPECT_EQ(text.find(std::string("--") + flag + ": -2 is neither within "), 0u) << text;
+    EXPECT_NE(text.find(" nor -1, which means "), std::string::npos) << text;
+  }
+  EXPECT_EQ(message(&Limits::max_nodes, 0), "--max_nodes: 0 is outside 1..2147483647");
+}
+
+TEST(ConfigTest, ABudgetThatNoUploadFitsInIsRefused) {
+  Config config;
+  for (const int64_t bytes : {int64_t{1}, (int64_t{1} << 20) - 1}) {
+    config.limits.memory_budget_bytes = bytes;
+    const std::string text(CheckConfig(config).message());
+    EXPECT_NE(text.find("--memory_budget_bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("at least 1048576"), std::string::npos) << text;
+  }
+  for (const int64_t bytes : {int64_t{0}, int64_t{1} << 20}) {
+    config.limits.memory_budget_bytes = bytes;
+    EXPECT_TRUE(CheckConfig(config).ok()) << CheckConfig(config);
+  }
+}
+
 TEST(ConfigTest, TheLongestDurationsAreTaken) {
   Config config;
   config.limits.upload_ttl = std::chrono::hours(240);
