@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/execution.h"
@@ -171,7 +172,9 @@ absl::Status CheckSuccess(const load::LoadResult& result) {
   if (result.record.errors().empty()) {
     return absl::InvalidArgumentError("no call started within the steps; raise --rate, or allow a longer --duration");
   }
-  const auto& [name, error] = *result.record.errors().begin();
+  const auto& [name, error] =
+      *std::max_element(result.record.errors().begin(), result.record.errors().end(),
+                        [](const auto& a, const auto& b) { return a.second.count < b.second.count; });
   return CallError(error.code,
                    absl::StrCat("no call succeeded; ", error.count, " failed with ", name, ": ", error.message));
 }
@@ -181,8 +184,12 @@ absl::Status Load(const Context& context) {
   CLIENT_ASSIGN_OR_RETURN(load::MixOptions mix_options, ReadMix(context));
   for (const auto& [method, weight] : mix_options.methods) {
     if (!options.streams || load::CanStream(method)) continue;
+    std::vector<std::string> carried;
+    for (const load::MethodTraits& traits : load::Methods()) {
+      if (load::CanStream(traits.method)) carried.emplace_back(traits.name);
+    }
     return absl::InvalidArgumentError(absl::StrCat("--streams cannot carry the method '", load::TraitsOf(method).name,
-                                                   "'; it carries classify, embed, classify_features, classify_rows"));
+                                                   "'; it carries ", absl::StrJoin(carried, ", ")));
   }
   const load::Mix mix(std::move(mix_options));
   CLIENT_ASSIGN_OR_RETURN(const load::LoadResult result, load::RunLoad(context.client.options(), options, mix));
@@ -202,9 +209,11 @@ Command LoadCommand() {
       {},
       "Loads a server with calls and measures them.",
       "STEPS: 64, a ramp 1..64, or several with commas; each lasts --duration, or until --calls have started.\n"
-      "Methods: classify, embed, classify_stream, embed_stream, classify_features (features of all nodes in the\n"
-      "request), classify_rows (of --feature_rows nodes), classify_graphs (random small graphs), capabilities,\n"
-      "health. In the open loop latency counts from the intended start, however late a call was sent.\n",
+      "Methods: classify, embed, predict_links (as many links as --nodes), classify_stream, embed_stream,\n"
+      "classify_features (features of all nodes in the request), classify_rows (of --feature_rows nodes),\n"
+      "classify_graphs (random small graphs), capabilities, health. --streams carries classify, embed, predict_links,\n"
+      "classify_features and classify_rows. A connection carries 256 calls at a time. In the open loop latency counts\n"
+      "from the intended start, however late a call was sent.\n",
       {{"graph", OptionKind::kName, "GRAPH", "the graph; several: the most popular first", {}, false, true},
        {"model", OptionKind::kName, "MODEL", "the model, or one for each graph", {}, false, true},
        {"concurrency", OptionKind::kText, "STEPS", "closed loop: calls in flight; default: 1"},

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,9 @@ using load::LoadResult;
 using load::Ramp;
 using load::Record;
 using load::Tally;
+
+// What a server takes at a time by default (--max_concurrent_streams), and of one stream of requests.
+constexpr int64_t kConnectionCalls = 256, kStreamWindow = 64;
 
 constexpr double kQuantiles[] = {0.5, 0.9, 0.99, 0.999};
 constexpr const char* kQuantileNames[] = {"p50", "p90", "p99", "p99.9"};
@@ -105,6 +110,51 @@ void PrintHistogram(const Histogram& histogram, std::ostream& out) {
   }
 }
 
+// The most frequent first.
+std::vector<std::pair<std::string, Record::Error>> ErrorsOf(const LoadResult& result) {
+  std::vector<std::pair<std::string, Record::Error>> errors(result.record.errors().begin(),
+                                                            result.record.errors().end());
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const auto& a, const auto& b) { return a.second.count > b.second.count; });
+  return errors;
+}
+
+void PrintErrors(const LoadResult& result, std::ostream& out) {
+  if (result.record.errors().empty()) return;
+  constexpr size_t kWidth = 110, kIndent = 4;
+  out << '\n';
+  Table table({"error", "calls"});
+  for (const auto& [name, error] : ErrorsOf(result)) table.Add({name, absl::StrCat(error.count)});
+  table.Print(out);
+  out << "\nthe first of each:\n";
+  for (const auto& [name, error] : ErrorsOf(result)) {
+    PrintWrapped(absl::StrCat(name, ": ", error.message), kWidth, kIndent, out);
+  }
+}
+
+// A closed loop that has more in flight than its connections or streams carry waits for itself.
+void PrintHint(const LoadOptions& options, std::ostream& out) {
+  if (options.open_loop) return;
+  double most = 0;
+  for (const Ramp& ramp : options.schedule.steps) most = std::max({most, ramp.from, ramp.to});
+  // A thread goes round those connections that others leave to it, with a stream on each.
+  const int64_t carriers = options.streams ? std::lcm(options.connections, options.threads) : options.connections;
+  const int64_t each = options.streams ? kStreamWindow : kConnectionCalls;
+  const auto calls = static_cast<int64_t>(most);
+  if (calls <= carriers * each) return;
+  const std::string wait =
+      absl::StrCat(calls - carriers * each, " of ", calls, " calls wait here, which counts as latency");
+  const std::string hint =
+      options.streams
+          ? absl::StrCat("hint: a server takes ", each, " requests of a stream at a time: with ",
+                         FormatCount(carriers, "stream"), ", ", wait, "; more --connections bring more streams")
+          : absl::StrCat("hint: a connection carries ", each, " calls at a time, unless the server has another ",
+                         "--max_concurrent_streams: with ", FormatCount(carriers, "connection"), ", ", wait,
+                         "; give --connections ", (calls + each - 1) / each, " or more");
+  PrintWrapped(hint, 110, 0, out);
+  out << '\n';
+}
+
 Json TimesToJson(const Histogram& histogram) {
   const auto seconds = [](int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; };
   Json json{{"count", histogram.count()}, {"mean", histogram.mean() * 1e-9}, {"min", seconds(histogram.min())}};
@@ -154,6 +204,7 @@ void PrintLoad(const LoadOptions& options, const LoadResult& result, std::ostrea
   const Whole whole = WholeOf(options, result);
   out << (options.open_loop ? "open loop" : "closed loop") << ", " << FormatCount(options.connections, "connection")
       << ", " << FormatCount(options.threads, "thread") << ", seed " << options.seed << "\n\n";
+  PrintHint(options, out);
   PrintSteps(options, result, AllSteps(options, result), out);
   out << '\n';
   PrintMethods(whole.step, out);
@@ -166,13 +217,7 @@ void PrintLoad(const LoadOptions& options, const LoadResult& result, std::ostrea
     out << "\ncalls were sent " << Time(whole.step.late.Quantile(0.5)) << " (median), "
         << Time(whole.step.late.Quantile(0.99)) << " (p99) after their intended start\n";
   }
-  if (result.record.errors().empty()) return;
-  out << '\n';
-  Table errors({"error", "calls", "first message"});
-  for (const auto& [name, error] : result.record.errors()) {
-    errors.Add({name, absl::StrCat(error.count), Shorten(error.message)});
-  }
-  errors.Print(out);
+  PrintErrors(result, out);
 }
 
 Json LoadToJson(const LoadOptions& options, const LoadResult& result) {
@@ -195,7 +240,7 @@ Json LoadToJson(const LoadOptions& options, const LoadResult& result) {
   const Whole whole = WholeOf(options, result);
   json["total"] = StepToJson(whole.step, whole.seconds);
   json["errors"] = Json::array();
-  for (const auto& [name, error] : result.record.errors()) {
+  for (const auto& [name, error] : ErrorsOf(result)) {
     json["errors"].push_back(Json{{"error", name}, {"count", error.count}, {"message", error.message}});
   }
   return json;

@@ -7,6 +7,8 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "client/cpp/printable.h"
 
 namespace vicinal::client::cli {
@@ -96,6 +98,19 @@ std::string Shorten(const std::string& text) {
   size_t end = kMax - 3;
   while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
   return text.substr(0, end) + "...";
+}
+
+void PrintWrapped(const std::string& text, size_t width, size_t indent, std::ostream& out) {
+  std::string line;
+  const auto end_line = [&] {
+    if (!line.empty()) out << std::string(indent, ' ') << line << '\n';
+    line.clear();
+  };
+  for (const absl::string_view word : absl::StrSplit(Printable(text), ' ', absl::SkipEmpty())) {
+    if (!line.empty() && Width(line) + 1 + Width(std::string(word)) > width) end_line();
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  end_line();
 }
 
 void PrintLeftOut(int64_t count, const char* what, std::ostream& out) {

@@ -4,6 +4,7 @@
 #define VICINAL_CLIENT_CPP_CLI_OUTPUT_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -30,6 +31,10 @@ std::string FormatFixed(double value, int digits);
 std::string FormatCount(int64_t count, const char* noun);  // "1 edge", "2 edges"
 std::string Shorten(const std::string& text);              // at most 60 bytes, then "...", for cells of a table
 std::string FormatShare(double share);                     // "85.1 %"
+
+// Printable lines of at most `width` characters, each after `indent` spaces. Breaks at spaces; a longer word has a line
+// of its own.
+void PrintWrapped(const std::string& text, size_t width, size_t indent, std::ostream& out);
 
 // "... 5 more layers" and the reason, if the server truncated a reply; nothing if `count` is 0.
 void PrintLeftOut(int64_t count, const char* what, std::ostream& out);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -414,6 +415,31 @@ TEST_F(HostileTest, LoadShowsWhatItsCallsMetEscaped) {
     EXPECT_THAT(out(), HasSubstr("owned"));
     EXPECT_THAT(err(), HasSubstr("owned"));
   }
+}
+
+// Nine calls of ten end with the second error by name; its text is longer than a line and comes whole.
+TEST_F(HostileTest, LoadNamesTheMostFrequentFailureAndShowsTextsWhole) {
+  const grpc::Status rare(grpc::StatusCode::ABORTED, "rare");
+  const std::string advice = "and this is what to do about it";
+  const grpc::Status frequent(grpc::StatusCode::UNAVAILABLE,
+                              "frequent, and as long as messages are that say what, where and how: the deadline would "
+                              "pass first, because about 12.3 ms of work come before this request; retry later, " +
+                                  advice);
+  server_.set_answer([=](const std::string& path) {
+    if (path.ends_with("/Classify")) return HostileReply{{}, 0, frequent};
+    return path.ends_with("/Embed") ? HostileReply{{}, 0, rare} : Evil(path, 1);
+  });
+  const std::string line =
+      "load --graph g --model m --nodes 1 --calls 60 --duration 60 --warmup 0 --concurrency 1 --mix classify=9,embed=1";
+  EXPECT_EQ(Vicinal(line), kExitUnavailable) << err();
+  EXPECT_THAT(err(), HasSubstr("failed with UNAVAILABLE: frequent"));
+  EXPECT_LT(out().find("UNAVAILABLE"), out().find("ABORTED"));
+  EXPECT_LT(out().rfind("UNAVAILABLE: frequent"), out().rfind("ABORTED: rare"));
+  std::string words = out();
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  words.erase(std::unique(words.begin(), words.end(), [](char a, char b) { return a == ' ' && b == ' '; }),
+              words.end());
+  EXPECT_THAT(words, HasSubstr(frequent.error_message()));
 }
 
 TEST_F(HostileTest, AFailedGraphIsAnErrorWhateverItsCode) {

@@ -46,6 +46,22 @@ TEST(OutputTest, LongCellsAreCut) {
   EXPECT_EQ(Shorten(std::string(56, 'x') + "\xC3\xA9\xC3\xA9\xC3\xA9"), std::string(56, 'x') + "...");
 }
 
+TEST(OutputTest, LongTextsAreWrappedAtSpaces) {
+  const auto wrapped = [](const std::string& text) {
+    std::ostringstream out;
+    PrintWrapped(text, 10, 2, out);
+    return out.str();
+  };
+  EXPECT_EQ(wrapped(""), "");
+  EXPECT_EQ(wrapped("one two"), "  one two\n");
+  EXPECT_EQ(wrapped("123456 890"), "  123456 890\n");
+  EXPECT_EQ(wrapped("123456 8901 3"), "  123456\n  8901 3\n");
+  EXPECT_EQ(wrapped("a 123456789012 b"), "  a\n  123456789012\n  b\n");
+  EXPECT_EQ(wrapped("\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9 9012"),
+            "  \xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9 9012\n");
+  EXPECT_EQ(wrapped("a\x1B[2J").find('\x1B'), std::string::npos);
+}
+
 TEST(OutputTest, ProgressIsForTerminals) {
   std::ostringstream out;
   {

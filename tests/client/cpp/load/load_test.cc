@@ -7,10 +7,14 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <sstream>
 #include <vector>
 
+#include "client/cpp/cli/load_report.h"
 #include "client/cpp/formats/files.h"
 #include "client/cpp/load/histogram.h"
+#include "client/cpp/load/requests.h"
+#include "client/cpp/load/run.h"
 #include "client/cpp/load/schedule.h"
 #include "client/cpp/load/zipf.h"
 #include "tests/client/cpp/cli/run_testing.h"
@@ -19,6 +23,7 @@ namespace vicinal::client::load {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Schedule Make(std::vector<Ramp> steps, double warmup, double seconds, int64_t calls = 0) {
   return Schedule{std::move(steps), warmup, seconds, calls};
@@ -204,6 +209,48 @@ TEST_F(LoadCommandTest, ErrorsAreCountedByCodeAndFailTheRun) {
   EXPECT_EQ(Vicinal("load --nodes 5..1 --mix health"), cli::kExitUsage);
   EXPECT_EQ(Vicinal("load --mix classify --model m"), cli::kExitUsage);
   EXPECT_THAT(err(), HasSubstr("--graph is missing"));
+}
+
+TEST_F(LoadCommandTest, HelpNamesEveryMethod) {
+  ASSERT_EQ(Vicinal("load --help"), cli::kExitOk);
+  for (const MethodTraits& traits : Methods()) EXPECT_THAT(out(), HasSubstr(traits.name));
+  Upload();
+  EXPECT_EQ(Vicinal("load --streams --mix health"), cli::kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("it carries classify, embed, predict_links, classify_features, classify_rows"));
+}
+
+TEST(LoadReport, MoreInFlightThanStreamsCarryIsHintedAt) {
+  const auto report = [](double in_flight, int connections, int threads) {
+    LoadOptions options;
+    options.streams = true;
+    options.connections = connections;
+    options.threads = threads;
+    options.schedule.steps = {{1, in_flight}};
+    LoadResult result;
+    result.step_seconds = {1.0};
+    std::ostringstream out;
+    cli::PrintLoad(options, result, out);
+    return out.str();
+  };
+  EXPECT_THAT(report(129, 2, 1), HasSubstr("with 2 streams, 1 of 129 calls wait here"));
+  EXPECT_THAT(report(129, 2, 2), HasSubstr("with 2 streams, 1 of 129 calls wait here"));
+  EXPECT_THAT(report(128, 2, 2), Not(HasSubstr("hint")));
+  EXPECT_THAT(report(384, 2, 3), Not(HasSubstr("hint")));
+  EXPECT_THAT(report(385, 2, 3), HasSubstr("with 6 streams, 1 of 385 calls wait here"));
+}
+
+TEST_F(LoadCommandTest, MoreInFlightThanAConnectionCarriesIsHintedAt) {
+  const std::string line = "load --mix health --warmup 0 --calls 1 --duration 60 ";
+  ASSERT_EQ(Vicinal(line + "--concurrency 257"), cli::kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("hint: a connection carries 256 calls"));
+  EXPECT_THAT(out(), HasSubstr("1 of 257 calls wait here"));
+  EXPECT_THAT(out(), HasSubstr("--connections 2 or more"));
+  ASSERT_EQ(Vicinal(line + "--concurrency 1,600 --connections 2"), cli::kExitOk) << err();
+  EXPECT_THAT(out(), HasSubstr("--connections 3 or more"));
+  for (const char* enough : {"--concurrency 256", "--concurrency 512 --connections 2", "--rate 1000"}) {
+    ASSERT_EQ(Vicinal(line + enough), cli::kExitOk) << err();
+    EXPECT_THAT(out(), Not(HasSubstr("hint"))) << enough;
+  }
 }
 
 }  // namespace
