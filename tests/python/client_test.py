@@ -328,6 +328,49 @@ class ClientTest(unittest.TestCase):
                 else:
                     np.testing.assert_array_equal(answer.get().logits[0], expected[answer.query.nodes[0]])
 
+    def test_answers_say_where_their_time_went(self):
+        whole = self.client.classify("cora", "gcn", [1, 2], options={"receptive_field": "never"})
+        timing = whole.timing
+        self.assertFalse(timing.receptive_field)
+        # An answer that was kept needs no run.
+        self.assertEqual(timing.computed_nodes, 0 if timing.kept_answers else 2708)
+        self.assertEqual(timing.run_requests == 0, timing.kept_answers)
+        self.assertGreaterEqual(timing.total, timing.queue + timing.plan + timing.execute)
+        self.assertEqual(whole.seconds, timing.total)
+        (answer,) = self.client.query_stream([vicinal.EmbedQuery("cora", "gcn", [1])])
+        self.assertIsInstance(answer.get().timing, vicinal.Timing)
+        self.assertIsInstance(self.client.predict_links("cora", "gcn", [1], [2]).timing, vicinal.Timing)
+        *before, last = self.client.embed_stream("cora", "gcn", None)
+        self.assertEqual([piece.timing for piece in before], [None] * len(before))
+        self.assertIsInstance(last.timing, vicinal.Timing)
+
+    def test_timing_is_the_replys(self):
+        from vicinal._messages import message  # pylint: disable=import-outside-toplevel
+        reply = message("EmbedResponse")()
+        self.assertIsNone(vicinal.Timing.of(reply))
+        sent = reply.timing
+        sent.queue_seconds, sent.plan_seconds, sent.execute_seconds, sent.total_seconds = 1, 2, 3, 7
+        sent.computed_node_count, sent.run_request_count, sent.receptive_field = 5, 6, True
+        self.assertEqual(vicinal.Timing.of(reply), vicinal.Timing(queue=1, plan=2, execute=3, total=7, receptive_field=True, computed_nodes=5,
+                                                                  kept_answers=False, run_requests=6))
+        sent.kept_answers = True
+        self.assertTrue(vicinal.Timing.of(reply).kept_answers)
+
+    def test_timeouts_that_are_none_are_told_before_anything_is_sent(self):
+        for bad in (float("nan"), float("inf"), "1", -1, 0, True, 1e300, [1]):
+            for query in (lambda: vicinal.ClassifyQuery("cora", "gcn", [1], timeout=bad), lambda: vicinal.EmbedQuery("cora", "gcn", timeout=bad),
+                          lambda: vicinal.PredictLinksQuery("cora", "gcn", timeout=bad), lambda: vicinal.Client(timeout=bad),
+                          lambda: next(self.client.query_stream([], timeout=bad))):
+                with self.assertRaisesRegex(vicinal.InputError, "timeout is .* a number of seconds above 0"):
+                    query()
+        query = vicinal.PredictLinksQuery("cora", "gcn", [1], [2])
+        query.timeout = "1"
+        with self.assertRaisesRegex(vicinal.InputError, "timeout is '1'"):
+            list(self.client.query_stream([query]))
+        for good in (None, 60, 60.5, np.float32(60), np.int64(60)):
+            (answer,) = self.client.query_stream([vicinal.ClassifyQuery("cora", "gcn", [1], timeout=good)], timeout=good)
+            self.assertEqual(answer.get().classes.shape, (1, 1))
+
     def test_a_query_that_cannot_be_sent_ends_its_stream(self):
         queries = [vicinal.ClassifyQuery("cora", "gcn", [1]), vicinal.ClassifyQuery("cora", "gcn", [1], x_nodes=[1])]
         seen = []

@@ -13,11 +13,11 @@ from vicinal.graphs import GraphArrays, graph_arrays
 from vicinal.ids import Ids
 from vicinal.progress import ProgressBar
 from vicinal.queries import Answer, ClassifyQuery, EmbedQuery, PredictLinksQuery
-from vicinal.results import Attention, Classification, Embedding, FeatureSet, Graph, LinkScores, Model, ServedBy, TopPartners
+from vicinal.results import Attention, Classification, Embedding, FeatureSet, Graph, LinkScores, Model, ServedBy, Timing, TopPartners
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "AsyncClient", "Attention", "CallError", "Classification", "ClassifyQuery", "Client", "EmbedQuery", "Embedding", "Error", "FeatureSet", "Graph", "GraphArrays", "Ids",
-           "IdsError", "InputError", "LinkScores", "Model", "PredictLinksQuery", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Tls", "TopPartners", "errors", "export",
+           "IdsError", "InputError", "LinkScores", "Model", "PredictLinksQuery", "Progress", "ProgressBar", "SERVICE_CONFIG", "ServedBy", "Timing", "Tls", "TopPartners", "errors", "export",
            "graph_arrays"]
 
 

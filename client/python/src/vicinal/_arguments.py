@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from numbers import Real
 from typing import Any, Mapping, Optional
 
 from vicinal._messages import enum_values, message
@@ -14,6 +15,8 @@ _ENUMS = {"receptive_field": "ReceptiveField", "precision": "Precision", "produc
           "priority": "Priority"}
 
 
+_MOST_SECONDS = 1_000_000_000  # 31 years: as milliseconds they fit in any message
+
 TARGETS = ("multi_class", "multi_label", "regression")  # of an exported model
 NO_TENSORS = (8).to_bytes(8, "little") + b"{}      "  # a safetensors file without any
 
@@ -22,6 +25,15 @@ def check_target(target: Optional[str]) -> None:
     """None: as the module's forward ends."""
     if target is not None and target not in TARGETS:
         raise InputError(f"target is {target!r}, but must be one of {list(TARGETS)}")
+
+
+def milliseconds(timeout: Optional[float]) -> int:
+    """Of a time in seconds, at least 1; 0 of None, which is no bound."""
+    if timeout is None:
+        return 0
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not 0 < timeout <= _MOST_SECONDS:
+        raise InputError(f"timeout is {timeout!r}, but must be a number of seconds above 0 and up to {_MOST_SECONDS:,}, or None for no bound")
+    return max(1, round(float(timeout) * 1e3))
 
 
 def file_bytes(value: Any, what: str) -> bytes:

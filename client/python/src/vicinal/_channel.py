@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 
 import grpc
 
+from vicinal._arguments import milliseconds
 from vicinal.errors import InputError
 
 _READS = {"vicinal.v1.InferenceService": [None], "vicinal.v1.ServerService": [None],
@@ -76,6 +77,7 @@ class Options:
                              "dns:///HOST:PORT or unix:PATH")
         if self.token is not None and not re.fullmatch("[!-~]{1,4096}", self.token):
             raise InputError("the token contains a character that cannot be sent (a space or a line break?), or is too long")
+        milliseconds(self.timeout)
         if min(self.chunk_bytes, self.upload_attempts, self.max_reply_bytes, self.max_answer_bytes) < 1:
             raise InputError("chunk_bytes, upload_attempts, max_reply_bytes and max_answer_bytes must be positive")
 

@@ -10,6 +10,7 @@ import grpc
 import numpy as np
 
 from vicinal import results
+from vicinal._arguments import milliseconds
 from vicinal._channel import Options
 from vicinal._effects import Call, Next, Open, Operation, backoff
 from vicinal._links import check_relations, relation_of_each
@@ -553,8 +554,7 @@ def stream_request(session: Session, query: Query, number: int, in_order: bool) 
         inner = query_request(query.method, query.fields())
         yield from _fill(session, _selection(query), inner)
     order = _ORDERS["ANSWER_ORDER_IN_ORDER" if in_order else "ANSWER_ORDER_AS_COMPLETED"]
-    timeout = 0 if query.timeout is None else max(1, round(query.timeout * 1e3))
-    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=timeout, **{_STREAM_FIELDS[query.method]: inner})
+    return METHODS["InferStream"].request(request_id=number, order=order, timeout_ms=milliseconds(query.timeout), **{_STREAM_FIELDS[query.method]: inner})
 
 
 class Sent:

@@ -11,7 +11,7 @@ import grpc.aio
 
 from vicinal import _operations as operations
 from vicinal import results
-from vicinal._arguments import NO_TENSORS, architecture_text, execution, file_bytes
+from vicinal._arguments import NO_TENSORS, architecture_text, execution, file_bytes, milliseconds
 from vicinal._connection import Connection
 from vicinal._effects import Call, Exchange, Next, Open, Operation, Send, Sleep
 from vicinal._links import link_decoder, one_relation
@@ -252,6 +252,7 @@ class AsyncClient(Connection):
         queries or, with `in_order=False`, as they are there. A query that fails has its error and ends nothing. `queries` is read ahead
         of the answers as far as the server takes more. `timeout`: seconds, of the whole stream. Raises `Internal` if the server ends the
         stream without an answer to every query."""
+        milliseconds(timeout)
         sent = operations.Sent()
         failed: list[BaseException] = []
 

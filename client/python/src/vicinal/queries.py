@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 
-from vicinal._arguments import execution
+from vicinal._arguments import execution, milliseconds
 from vicinal._links import link_decoder, one_relation
 from vicinal.errors import CallError
 from vicinal.results import Classification, Embedding, LinkScores
@@ -15,7 +15,8 @@ from vicinal.results import Classification, Embedding, LinkScores
 
 @dataclass(frozen=True, eq=False)
 class ClassifyQuery:
-    """`timeout`: seconds until the answer is of no use; None: no bound but the stream's."""
+    """`timeout`: seconds until the answer is of no use, counted from the query's arrival at the server (docs/python.md); None: no bound but
+    the stream's."""
 
     graph: str
     model: str
@@ -34,6 +35,9 @@ class ClassifyQuery:
     edge_feature_set: str = ""
 
     method = "Classify"
+
+    def __post_init__(self) -> None:
+        milliseconds(self.timeout)  # a wrong one is told at once
 
     def fields(self) -> dict[str, Any]:
         return {"top_k": self.top_k, "return_logits": self.logits, "return_probabilities": self.probabilities,
@@ -59,6 +63,9 @@ class EmbedQuery:
     edge_feature_set: str = ""
 
     method = "Embed"
+
+    def __post_init__(self) -> None:
+        milliseconds(self.timeout)
 
     def fields(self) -> dict[str, Any]:
         return {"output": self.output, "execution": execution(self.options)}
@@ -90,6 +97,9 @@ class PredictLinksQuery:
     links: Any = None
 
     method = "PredictLinks"
+
+    def __post_init__(self) -> None:
+        milliseconds(self.timeout)
 
     def fields(self) -> dict[str, Any]:
         return {"decoder": link_decoder(self.decoder), "relation": one_relation(self.relation), "output": self.output,

@@ -127,12 +127,41 @@ class ServedBy:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """Where the time on the server went, in seconds: `queue`, `plan`, `execute`; `total` is from the parsed request to the finished reply.
+    `receptive_field`: only the receptive field of the requested nodes was computed; `computed_nodes`: nodes whose features were read.
+    `kept_answers`: nothing was computed, the rows were kept. `run_requests`: those that shared the run, this one included; 0 for kept answers."""
+
+    queue: float
+    plan: float
+    execute: float
+    total: float
+    receptive_field: bool
+    computed_nodes: int
+    kept_answers: bool
+    run_requests: int
+
+    @staticmethod
+    def of(reply: Any) -> Optional["Timing"]:
+        if not reply.HasField("timing"):
+            return None
+        timing = reply.timing
+        return Timing(timing.queue_seconds, timing.plan_seconds, timing.execute_seconds, timing.total_seconds, timing.receptive_field,
+                      timing.computed_node_count, timing.kept_answers, timing.run_request_count)
+
+
+@dataclass(frozen=True)
 class Arrays:
-    """Common to results: `served_by`; `seconds`, the time on the server (0 in pieces of a stream but the last)."""
+    """Common to results: `served_by`; `timing`, where the time on the server went, None in pieces of a stream but the last; `seconds`, its
+    total (0 where there is none)."""
 
     served_by: ServedBy
-    seconds: float
+    timing: Optional[Timing]
     first_row: int
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.timing is None else self.timing.total
 
     @property
     def rows(self) -> int:
@@ -236,17 +265,17 @@ class TopPartners(Arrays):
 
 def classification(reply: Any, first_row: int = 0) -> Classification:
     return Classification(
-        ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.classes), from_tensor(reply.scores),
+        ServedBy.of(reply.served_by), Timing.of(reply), first_row, from_tensor(reply.classes), from_tensor(reply.scores),
         from_tensor(reply.logits) if reply.HasField("logits") else None,
         from_tensor(reply.probabilities) if reply.HasField("probabilities") else None)
 
 
 def embedding(reply: Any, first_row: int = 0) -> Embedding:
-    return Embedding(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.embeddings))
+    return Embedding(ServedBy.of(reply.served_by), Timing.of(reply), first_row, from_tensor(reply.embeddings))
 
 
 def attention(reply: Any, first_row: int = 0) -> Attention:
-    return Attention(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.attention.edges),
+    return Attention(ServedBy.of(reply.served_by), Timing.of(reply), first_row, from_tensor(reply.attention.edges),
                      from_tensor(reply.attention.weights))
 
 
@@ -257,11 +286,11 @@ def _flat_probabilities(reply: Any) -> Any:
 def link_scores(reply: Any, first_row: int = 0) -> LinkScores:
     scores = from_tensor(reply.scores).reshape(-1)
     links = from_tensor(reply.links) if reply.HasField("links") else np.empty((0, 2), np.int64)
-    return LinkScores(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, links, scores, _flat_probabilities(reply))
+    return LinkScores(ServedBy.of(reply.served_by), Timing.of(reply), first_row, links, scores, _flat_probabilities(reply))
 
 
 def top_partners(reply: Any, first_row: int = 0) -> TopPartners:
-    return TopPartners(ServedBy.of(reply.served_by), reply.timing.total_seconds, first_row, from_tensor(reply.partners), from_tensor(reply.scores),
+    return TopPartners(ServedBy.of(reply.served_by), Timing.of(reply), first_row, from_tensor(reply.partners), from_tensor(reply.scores),
                        from_tensor(reply.probabilities) if reply.HasField("probabilities") else None)
 
 
