@@ -135,8 +135,8 @@ ABSL_FLAG(vicinal::server::DurationFlag, default_deadline, std::chrono::minutes(
           "Time for the computation of inference calls that come without a deadline; 0s: no limit.");
 ABSL_FLAG(
     vicinal::server::DurationFlag, max_batch_delay, std::chrono::milliseconds(0),
-    "How long a request may wait for others to share its run with while the device is idle. Requests that wait for "
-    "the same graph and model share a run in any case.");
+    "How long a request may wait for others to share its run with while the device is idle, at most 10s. The wait ends "
+    "in time for the earliest deadline. Requests that wait for the same graph and model share a run in any case.");
 ABSL_FLAG(vicinal::server::SizeFlag, max_reply_bytes_per_client, -1,
           "Largest size of the large replies that are under way to one principal; 0: unlimited; -1: half of "
           "--memory_budget_bytes.");

@@ -228,6 +228,12 @@ void FairQueue::Prune() {
   }
 }
 
+double FairQueue::seconds() const {
+  double seconds = 0.0;
+  for (const auto& [priority, lane] : lanes_) seconds += lane.seconds;
+  return seconds;
+}
+
 int64_t FairQueue::waiting_of(const std::string& principal) const {
   int64_t waiting = 0;
   for (const auto& [priority, lane] : lanes_) {

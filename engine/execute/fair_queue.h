@@ -70,6 +70,7 @@ class FairQueue {
   void Settle(const Ticket& ticket, double seconds, double run);
 
   int64_t size() const { return size_; }
+  double seconds() const;                                  // predicted, of all requests that wait
   int64_t waiting_of(const std::string& principal) const;  // its requests, of both priorities
   // About how many seconds of the requests that wait would be served before `request`, if it came now.
   double SecondsBefore(const QueuedRequest& request) const;

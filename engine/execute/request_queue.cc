@@ -101,7 +101,11 @@ Status RequestQueue::Take(QueuedRequest request) {
   if (entry.leading == 0.0) entry.leading = entry.predicted;
   entry.joining = run_times_.Joining(entry.kind);
   entry.request = std::move(request);
-  if (requests_.size() == 0) waiting_since_ = entry.request.arrival;
+  if (requests_.size() == 0) {
+    waiting_since_ = entry.request.arrival;
+    start_by_ = MonotonicTime::max();
+  }
+  start_by_ = std::min(start_by_, StartBy(entry));
   if (WakesSide(entry)) small_work_came_.NotifyOne();
   requests_.Push(std::move(entry));
   UpdateWanted();
@@ -268,11 +272,26 @@ std::deque<BackgroundWork>::iterator RequestQueue::NextBackground() {
                       [now](const BackgroundWork& work) { return work.due && *work.due <= now; });
 }
 
+MonotonicTime RequestQueue::StartBy(const FairQueue::Entry& entry) const {
+  const std::optional<MonotonicTime> deadline = entry.request.limits.deadline;
+  if (!deadline) return MonotonicTime::max();
+  const Nanoseconds allowed = *deadline - entry.request.arrival;
+  if (entry.leading == 0.0) return *deadline - allowed / 2;
+  // Its part counts with those of all that wait. Estimates count whatever their age: a faded one would end the wait
+  // late.
+  const double more = std::max(0.0, entry.leading - entry.predicted);
+  // On a busy machine the wait ends late and the run takes longer, and the answer has its way to the client.
+  return *deadline - allowed / 4 - NanosecondsOf(more + run_times_.Late(entry.kind));
+}
+
 void RequestQueue::WaitForCompany() {
   if (options_.max_batch_delay <= Nanoseconds::zero()) return;
   while (requests_.size() > 0 && requests_.size() < static_cast<int64_t>(kMaxTogether) && !draining_ && !stopping_) {
+    // A run takes as long as all that share it add to it.
+    const MonotonicTime end =
+        std::min(waiting_since_ + options_.max_batch_delay, start_by_ - NanosecondsOf(requests_.seconds()));
     // The delay is in the injected clock's time, the wait in the machine's.
-    const Nanoseconds left = waiting_since_ + options_.max_batch_delay - options_.clock->Now();
+    const Nanoseconds left = end - options_.clock->Now();
     if (left <= Nanoseconds::zero()) return;
     work_came_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + left);
   }

@@ -54,7 +54,8 @@ class RequestQueue final : public Lease {
     const Clock* clock = nullptr;  // must outlive the queue
     StatsSink* stats = nullptr;    // null: none; must outlive the queue
     int64_t max_per_client = 0;    // of max_requests, for each principal; 0: no bound
-    // How long a request may wait for others to share its run with, while there is nothing else to do.
+    // How long a request may wait for others to share its run with, while there is nothing else to do. The wait ends
+    // earlier where a deadline of those that wait would not allow the run any more.
     Nanoseconds max_batch_delay{0};
     // A run of the main consumer that takes longer does not keep small requests waiting: the side consumer takes them.
     // Waking another thread for less would cost more than it saves.
@@ -142,6 +143,9 @@ class RequestQueue final : public Lease {
   // What is left of the run that it would wait for: the main consumer's, or the side one's if that takes it.
   double SecondsOfRunning(const QueuedRequest& request, RunKind kind, MonotonicTime now) const VICINAL_REQUIRES(mutex_);
   Status Take(QueuedRequest request) VICINAL_REQUIRES(mutex_);
+  // When a run with the request must begin to end before its deadline, by what runs took, without the parts that all
+  // that wait have in it.
+  MonotonicTime StartBy(const FairQueue::Entry& entry) const VICINAL_REQUIRES(mutex_);
   void WaitForCompany() VICINAL_REQUIRES(mutex_);
   // Begins the turn of a request, with those that may share its run and for which `accept` is true.
   Turn Begin(FairQueue::Served served, const std::function<bool(const FairQueue::Entry& entry)>& accept,
@@ -179,6 +183,7 @@ class RequestQueue final : public Lease {
   bool has_side_ VICINAL_GUARDED_BY(mutex_) = false;
   bool side_looks_soon_ VICINAL_GUARDED_BY(mutex_) = false;   // it has set itself a time
   MonotonicTime waiting_since_ VICINAL_GUARDED_BY(mutex_){};  // of a queue that is not empty
+  MonotonicTime start_by_ VICINAL_GUARDED_BY(mutex_){};       // the earliest StartBy since then
   double busy_seconds_ VICINAL_GUARDED_BY(mutex_) = 0.0;      // of the main consumer's turns that ended
   bool draining_ VICINAL_GUARDED_BY(mutex_) = false;
   bool stopping_ VICINAL_GUARDED_BY(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -111,19 +112,71 @@ TEST_F(CompanyTest, EachPaysItsPart) {
   EXPECT_THAT(NextMarks(), ::testing::ElementsAre("c"));
 }
 
-TEST(BatchDelay, WaitsForCompanyOnlyWhereAskedTo) {
-  FakeClock clock;
-  RequestQueue queue({4, &clock, nullptr, 0, seconds(1)});
-  ASSERT_TRUE(queue.Push(Numbered(1)).ok());
-  std::thread later([&] {
-    while (queue.depth() == 0) std::this_thread::yield();
-    EXPECT_TRUE(queue.Push(Numbered(1)).ok());
-    clock.Advance(seconds(1));
-    EXPECT_TRUE(queue.Push(Numbered(2)).ok());
-  });
-  const auto turn = queue.Next();
-  later.join();
+// The queue lets requests wait for a second.
+class BatchDelayTest : public ::testing::Test {
+ protected:
+  Status Push(int64_t number, std::optional<Nanoseconds> until = std::nullopt) {
+    WorkLimits limits;
+    if (until) limits.deadline = clock_.Now() + *until;
+    return queue_.Push(Numbered(number, std::move(limits)));
+  }
+  // A run alone takes 100 ms.
+  void Learn() {
+    ASSERT_TRUE(Push(1).ok());
+    clock_.Advance(seconds(1));
+    ASSERT_TRUE(queue_.Next().has_value());
+    clock_.Advance(milliseconds(100));
+    queue_.Measured(0.1, true);
+  }
+  // Takes what waits; more comes while it waits, and at last the time is over. Returns how many run together.
+  size_t TakeWhileMoreComes() {
+    std::thread later([this] {
+      EXPECT_TRUE(Push(1).ok());
+      clock_.Advance(seconds(1));
+      EXPECT_TRUE(Push(1).ok());
+    });
+    const auto turn = queue_.Next();
+    later.join();
+    EXPECT_TRUE(turn->admitted.ok()) << turn->admitted;
+    return 1 + turn->company.size();
+  }
+
+  FakeClock clock_;
+  RequestQueue queue_{{16, &clock_, nullptr, 0, seconds(1)}};
+};
+
+TEST_F(BatchDelayTest, RequestsWaitForCompany) {
+  ASSERT_TRUE(Push(1).ok());
+  EXPECT_GE(TakeWhileMoreComes(), 2u);
+}
+
+TEST_F(BatchDelayTest, ALaterDeadlineChangesNothing) {
+  ASSERT_NO_FATAL_FAILURE(Learn());
+  ASSERT_TRUE(Push(1, seconds(9)).ok());
+  EXPECT_GE(TakeWhileMoreComes(), 2u);
+}
+
+// Two share the run, and take 200 ms as far as the queue knows; 125 ms are to spare.
+TEST_F(BatchDelayTest, TheWaitEndsInTimeForTheEarliestDeadline) {
+  ASSERT_NO_FATAL_FAILURE(Learn());
+  ASSERT_TRUE(Push(1, seconds(9)).ok());
+  ASSERT_TRUE(Push(1, milliseconds(500)).ok());
+  clock_.Advance(milliseconds(175));
+  const auto turn = queue_.Next();
+  EXPECT_TRUE(turn->admitted.ok()) << turn->admitted;
   EXPECT_EQ(turn->company.size(), 1u);
+}
+
+TEST_F(BatchDelayTest, ADeadlineThatAllowsOneRunOnlyDoesNotWait) {
+  ASSERT_NO_FATAL_FAILURE(Learn());
+  ASSERT_TRUE(Push(1, milliseconds(105)).ok());
+  EXPECT_TRUE(queue_.Next()->admitted.ok());
+}
+
+TEST_F(BatchDelayTest, WhatWasNeverMeasuredWaitsForHalfOfItsTime) {
+  ASSERT_TRUE(Push(1, milliseconds(400)).ok());
+  clock_.Advance(milliseconds(200));
+  EXPECT_TRUE(queue_.Next()->admitted.ok());
 }
 
 // --- the side consumer ---
