@@ -179,6 +179,17 @@ void PlanCache::PurgeOutdated() {
   }
 }
 
+void PlanCache::Drop(const Plan& plan) {
+  Entries dropped;
+  Retirees forgotten;
+  MutexLock lock(&mutex_);
+  const auto entry =
+      std::find_if(entries_.begin(), entries_.end(), [&plan](const Entry& kept) { return kept.plan.get() == &plan; });
+  if (entry == entries_.end()) return;
+  Retire(*entry, &forgotten);
+  Drop(entry, &dropped);
+}
+
 void PlanCache::Release(const std::string& graph, int64_t version) {
   Entries dropped;
   Retirees forgotten;

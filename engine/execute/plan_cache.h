@@ -81,6 +81,8 @@ class PlanCache {
   std::vector<Built> InUse() const;
   // Of plans whose graph was tuned since.
   std::vector<Built> Outdated() const;
+  // Drops `plan`, if it is kept. Another one for the same request continues its counts.
+  void Drop(const Plan& plan);
   // Drops the plans of a graph version, and what is known of former ones.
   void Release(const std::string& graph, int64_t version);
   // Drops least recently used plans until `bytes` are freed. Plans that run are kept: dropping them would free nothing.

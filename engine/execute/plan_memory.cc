@@ -13,7 +13,7 @@ constexpr char kRunning[] = "running this model on this graph";
 Status PlanMemory::Admit(int64_t bytes) {
   const ReserveOptions options = {.evict = evict_};
   if (memory_) return memory_.Grow(bytes, kRunning, options);
-  VICINAL_ASSIGN_OR_RETURN(memory_, budget_.Reserve(Account::kRequests, bytes, kRunning, options));
+  VICINAL_ASSIGN_OR_RETURN(memory_, budget_.Reserve(Account::kRequests, beside_ + bytes, kRunning, options));
   return OkStatus();
 }
 

@@ -12,13 +12,15 @@
 
 namespace vicinal {
 
-// Reserves what building takes for Account::kRequests. What the graph derives meanwhile moves to the graph's own
-// reservation, also where building fails; the rest is released at the end. One thread at a time.
+// Reserves what building takes for Account::kRequests, and meanwhile what must fit beside the plan. What the graph
+// derives meanwhile moves to the graph's own reservation, also where building fails; the rest is released at the end.
+// One thread at a time.
 class PlanMemory {
  public:
-  // Both must outlive it. `evict`: as ReserveOptions::evict.
-  PlanMemory(MemoryBudget* budget, const PreparedGraph* graph, bool evict = true)
-      : budget_(*budget), graph_(*graph), evict_(evict) {}
+  // Both must outlive it. `evict`: as ReserveOptions::evict. `beside`: bytes, such as the answer's, that must fit
+  // beside the plan; so it is a smaller one if the largest would leave no room for them.
+  PlanMemory(MemoryBudget* budget, const PreparedGraph* graph, bool evict = true, int64_t beside = 0)
+      : budget_(*budget), graph_(*graph), evict_(evict), beside_(beside) {}
   ~PlanMemory() { graph_.SettleReservation(&memory_); }
   PlanMemory(const PlanMemory&) = delete;
   PlanMemory& operator=(const PlanMemory&) = delete;
@@ -32,6 +34,7 @@ class PlanMemory {
   MemoryBudget& budget_;
   const PreparedGraph& graph_;
   const bool evict_;
+  const int64_t beside_;
   Reservation memory_;
 };
 

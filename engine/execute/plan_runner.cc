@@ -32,6 +32,10 @@ PlanRequest PlanRequestOf(const QueuedRequest& request) {
   return plan;
 }
 
+// In messages.
+constexpr char kAnswer[] = "the answer";
+constexpr char kBesidePlan[] = "the answer beside its plan";
+
 int64_t RevisionOf(const QueuedRequest& request, const Plan& plan) {
   const int64_t revision = ServedByOf(request).numerics_revision;
   return revision == 0 ? 0 : NumericsRevision(revision, plan.reduction_order());
@@ -64,10 +68,11 @@ void PlanRunner::Complete(PlanRequest* request) const {
   request->quarantine_revision = parts_.first_runs != nullptr ? parts_.first_runs->revision() : 0;
 }
 
-StatusOr<std::shared_ptr<Plan>> PlanRunner::Build(const PlanRequest& request, bool evict, const StopCheck& stop) const {
+StatusOr<std::shared_ptr<Plan>> PlanRunner::Build(const PlanRequest& request, bool evict, int64_t answer_bytes,
+                                                  const StopCheck& stop) const {
   std::optional<LimitedDevice::WithoutEviction> keep;
   if (!evict) keep.emplace();
-  PlanMemory memory(parts_.budget, request.graph.get(), evict);
+  PlanMemory memory(parts_.budget, request.graph.get(), evict, answer_bytes);
   const auto admit = [&memory](int64_t bytes) { return memory.Admit(bytes); };
   VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
                            Plan::Build(request, *parts_.registry, *parts_.device, admit, stop));
@@ -80,6 +85,27 @@ void PlanRunner::NoteUse(const PlanRequest& request, bool first_use) const {
 
 StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued, int num_threads,
                                                     const StopCheck& stop) {
+  return PlanWithRoom(queued, AnswerBytes({&queued}), num_threads, stop);
+}
+
+int64_t PlanRunner::AnswerBytes(const std::vector<const QueuedRequest*>& requests) const {
+  int64_t sum = 0;
+  for (const QueuedRequest* request : requests) {
+    if (request->links != nullptr) continue;  // scores are reserved as they are made
+    int64_t of_row = request->answer.width;
+    // A device that ranks rows sends less.
+    if (request->classes && parts_.device->kind() != DeviceKind::kCpu) {
+      const WantedClasses& classes = *request->classes;
+      of_row = std::min(of_row, 2 * classes.top_k + of_row * (int{classes.probabilities} + int{classes.logits}));
+    }
+    const int64_t bytes = request->answer.rows * of_row * static_cast<int64_t>(sizeof(float));
+    if (IsLarge(bytes)) sum += bytes;
+  }
+  return sum;
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanWithRoom(const QueuedRequest& queued, int64_t answer_bytes,
+                                                         int num_threads, const StopCheck& stop) {
   PlanRequest request = PlanRequestOf(queued);
   Complete(&request);
   const bool keep = queued.key.private_id == 0;
@@ -91,29 +117,46 @@ StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanFor(const QueuedRequest& queued,
     }
   }
   request.num_threads = num_threads;
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/true, stop));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/true, answer_bytes, stop));
   if (!keep) return plan;
   NoteUse(request, /*first_use=*/true);
   return parts_.plans->Insert(request, queued.key.model.name, std::move(plan));
 }
 
-StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanToRun(const QueuedRequest& queued, int num_threads,
-                                                      const StopCheck& stop) {
-  if (queued.key.private_id != 0) return PlanFor(queued, num_threads, stop);
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanToRun(const QueuedRequest& queued, int64_t answer_bytes,
+                                                      int num_threads, const StopCheck& stop) {
+  if (queued.key.private_id != 0) return PlanWithRoom(queued, answer_bytes, num_threads, stop);
   PlanRequest request = PlanRequestOf(queued);
   Complete(&request);
   bool first_use = false;
   std::shared_ptr<Plan> plan = parts_.plans->FindOrEarlier(PlanKey::Of(request), &first_use);
-  if (plan == nullptr) return PlanFor(queued, num_threads, stop);
+  if (plan == nullptr) return PlanWithRoom(queued, answer_bytes, num_threads, stop);
   NoteUse(request, first_use);
   return plan;
+}
+
+StatusOr<std::shared_ptr<Plan>> PlanRunner::PlanBesideAnswer(const QueuedRequest& queued, int64_t answer_bytes,
+                                                             int num_threads, const StopCheck& stop) {
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, PlanToRun(queued, answer_bytes, num_threads, stop));
+  if (answer_bytes == 0) return plan;
+  const ReserveOptions beside = {.own_bytes = plan->size_bytes()};
+  Status room = parts_.budget->Check(answer_bytes, kBesidePlan, beside);
+  if (room.ok()) return plan;
+  const int64_t saved = plan->scratch_bytes() - plan->tiled_scratch_bytes();
+  if (saved <= 0 || queued.key.private_id != 0) return room;
+  if (answer_bytes > saved) {
+    VICINAL_RETURN_IF_ERROR(parts_.budget->Check(answer_bytes - saved, kBesidePlan, beside));
+  }
+  parts_.plans->Drop(*plan);
+  plan.reset();
+  return PlanWithRoom(queued, answer_bytes, num_threads, stop);
 }
 
 StatusOr<std::shared_ptr<Plan>> PlanRunner::MakeAhead(PlanRequest request, const std::string& model_name) {
   Complete(&request);
   if (std::shared_ptr<Plan> known = parts_.plans->Peek(PlanKey::Of(request))) return known;
   request.num_threads = parts_.num_threads ? parts_.num_threads() : 1;
-  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/false, nullptr));
+  VICINAL_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Build(request, /*evict=*/false, /*answer_bytes=*/0, nullptr));
   parts_.plans->InsertAhead(request, model_name, plan);
   return plan;
 }
@@ -190,7 +233,8 @@ StatusOr<PlanRunner::Answers> PlanRunner::RunFor(const std::vector<const QueuedR
   const StopCheck stop = StopOf(requests);
   RunTiming times;
   times.taken_up = parts_.clock->Now();
-  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan, PlanToRun(whole, PlanThreads(context), stop));
+  VICINAL_ASSIGN_OR_RETURN(const std::shared_ptr<Plan> plan,
+                           PlanBesideAnswer(whole, AnswerBytes(requests), PlanThreads(context), stop));
   const MutexLock lock(&plan->in_use());
   times.planned = parts_.clock->Now();
   const ReceptiveFieldMemory::Use room(parts_.receptive_field_memory);
@@ -251,7 +295,7 @@ Status PlanRunner::TakeRows(const QueuedRequest& request, const ComputedRows& co
   if (ranker != nullptr)
     of_row = 2 * classes->top_k + result->width * (int{classes->probabilities} + int{classes->logits});
   VICINAL_ASSIGN_OR_RETURN(Reservation memory, ReserveLarge(result->rows * of_row * static_cast<int64_t>(sizeof(float)),
-                                                            "the answer", parts_.budget));
+                                                            kAnswer, parts_.budget));
   if (memory) result->held = std::make_shared<const Reservation>(std::move(memory));
   if (ranker != nullptr) {
     return RankWanted(*ranker, computed, wanted, *classes, request.model->multi_label, run, &result->ranked.emplace(),

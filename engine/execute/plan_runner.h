@@ -86,11 +86,22 @@ class PlanRunner final : public RequestRunner {
   StatusOr<std::shared_ptr<Plan>> MakeAhead(const QueuedRequest& request);
 
  private:
-  // PlanFor, unless a plan that tuning outdated is still kept: then that one.
-  StatusOr<std::shared_ptr<Plan>> PlanToRun(const QueuedRequest& queued, int num_threads, const StopCheck& stop);
+  // PlanFor, with room for `answer_bytes` beside the plan.
+  StatusOr<std::shared_ptr<Plan>> PlanWithRoom(const QueuedRequest& queued, int64_t answer_bytes, int num_threads,
+                                               const StopCheck& stop);
+  // The same, unless a plan that tuning outdated is still kept: then that one.
+  StatusOr<std::shared_ptr<Plan>> PlanToRun(const QueuedRequest& queued, int64_t answer_bytes, int num_threads,
+                                            const StopCheck& stop);
+  // The same. A kept plan that leaves no room is replaced by one in tiles, if that does. The budget's errors if the
+  // answer does not fit: before anything runs, and without RetryInfo if only the plan is in its way.
+  StatusOr<std::shared_ptr<Plan>> PlanBesideAnswer(const QueuedRequest& queued, int64_t answer_bytes, int num_threads,
+                                                   const StopCheck& stop);
+  // Of the rows that the requests get, as far as they are counted (ReserveLarge).
+  int64_t AnswerBytes(const std::vector<const QueuedRequest*>& requests) const;
   // Sets what does not depend on the request.
   void Complete(PlanRequest* request) const;
-  StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, bool evict, const StopCheck& stop) const;
+  StatusOr<std::shared_ptr<Plan>> Build(const PlanRequest& request, bool evict, int64_t answer_bytes,
+                                        const StopCheck& stop) const;
   void NoteUse(const PlanRequest& request, bool first_use) const;
   int PlanThreads(DeviceContext& context) const;
   // Checks the limits of `request`, which must outlive the result.

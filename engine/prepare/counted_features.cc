@@ -11,8 +11,10 @@ constexpr int64_t kSmallBytes = 1 << 20;
 
 }  // namespace
 
+bool IsLarge(int64_t bytes) { return bytes > kSmallBytes; }
+
 StatusOr<Reservation> ReserveLarge(int64_t bytes, std::string_view what, MemoryBudget* budget, Reservation* consumed) {
-  if (bytes <= kSmallBytes) return Reservation();
+  if (!IsLarge(bytes)) return Reservation();
   ReserveOptions options;
   options.consumed = consumed;
   return budget->Reserve(Account::kRequests, bytes, what, options);

@@ -14,7 +14,10 @@
 
 namespace vicinal {
 
-// Reserves `bytes` of `budget` for a request's `what`, in place of `consumed` (null: none). Up to one mebibyte it
+// Whether bytes of a request are counted against the budget: from one mebibyte on.
+bool IsLarge(int64_t bytes);
+
+// Reserves `bytes` of `budget` for a request's `what`, in place of `consumed` (null: none). If they are not large it
 // returns an empty reservation and does not touch `consumed`. Errors of MemoryBudget.
 StatusOr<Reservation> ReserveLarge(int64_t bytes, std::string_view what, MemoryBudget* budget,
                                    Reservation* consumed = nullptr);

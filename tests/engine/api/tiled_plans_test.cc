@@ -20,6 +20,7 @@ class TiledPlansTest : public ::testing::Test {
   static std::unique_ptr<Engine> World(int64_t budget) {
     EngineOptions options;
     options.memory_budget_bytes = budget;
+    options.tuning_budget = Nanoseconds{0};  // it would make new plans meanwhile
     auto engine = MakeEngine(options);
     std::mt19937 random(1);
     GraphSource graph;
@@ -79,6 +80,66 @@ TEST_F(TiledPlansTest, APlanThatDoesNotFitRunsInTilesWithTheSameBits) {
     const int64_t node = some.nodes.ids[i];
     EXPECT_EQ(few->values[2 * i], expected->values[static_cast<size_t>(2 * node)]);
     EXPECT_EQ(few->values[2 * i + 1], expected->values[static_cast<size_t>(2 * node + 1)]);
+  }
+}
+
+// The rows of "b" are as wide as the scratch: the answer is half as large as the whole plan.
+TEST_F(TiledPlansTest, APlanLeavesRoomForItsAnswer) {
+  InferenceRequest all = AllNodes("g", "m");
+  all.options.output = "b";
+  InferenceRequest few = all;
+  few.nodes = {false, {17, 3999}};
+  constexpr int64_t kAnswer = kNodes * kHidden * 4;
+  const auto roomy = World(0);
+  const int64_t other_plan = roomy->memory().Snapshot().plans;  // of logits, made when the model came
+  const auto expected = Infer(*roomy, all);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto whole = roomy->Explain(few);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(whole->scratch_bytes, whole->whole_scratch_bytes);
+  const int64_t saved = whole->whole_scratch_bytes - whole->tiled_scratch_bytes;
+  ASSERT_GT(saved, kAnswer / 2);
+  const MemoryUse use = roomy->memory().Snapshot();
+  const int64_t held = use.total() - use.requests - other_plan;  // the plan and what stays, without the answer
+  for (const bool few_first : {false, true}) {
+    const auto narrow = World(held + kAnswer / 2);
+    if (few_first) {
+      ASSERT_TRUE(Infer(*narrow, few).ok());
+      const auto kept = narrow->Explain(few);
+      ASSERT_TRUE(kept.ok()) << kept.status();
+      EXPECT_EQ(kept->scratch_bytes, whole->whole_scratch_bytes) << "it is large enough for few nodes";
+    }
+    const auto got = Infer(*narrow, all);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->values, expected->values);
+    const auto tiled = narrow->Explain(few);
+    ASSERT_TRUE(tiled.ok()) << tiled.status();
+    EXPECT_EQ(tiled->scratch_bytes, whole->tiled_scratch_bytes);
+    EXPECT_TRUE(Infer(*narrow, few).ok());
+  }
+}
+
+TEST_F(TiledPlansTest, ARefusalPromisesNothingWhereOnlyThePlanIsInTheWay) {
+  InferenceRequest all = AllNodes("g", "m");
+  all.options.output = "b";
+  InferenceRequest few = all;
+  few.nodes = {false, {17}};
+  constexpr int64_t kAnswer = kNodes * kHidden * 4;
+  const auto roomy = World(0);
+  const int64_t other_plan = roomy->memory().Snapshot().plans;  // of logits, made when the model came
+  const auto whole = roomy->Explain(few);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const int64_t least =
+      roomy->memory().Snapshot().total() - other_plan - whole->whole_scratch_bytes + whole->tiled_scratch_bytes;
+  const auto narrow = World(least + kAnswer / 2);
+  ASSERT_TRUE(Infer(*narrow, few).ok());
+  const MemoryUse before = narrow->memory().Snapshot();
+  for (int i = 0; i < 2; ++i) {
+    const auto got = Infer(*narrow, all);
+    ASSERT_FALSE(got.ok());
+    EXPECT_EQ(got.status().code(), StatusCode::kFailedPrecondition) << got.status();
+    EXPECT_FALSE(DetailOf(got.status())->retry_after.has_value()) << got.status();
+    EXPECT_EQ(narrow->memory().Snapshot().plans, before.plans) << "the plan for few nodes stays";
   }
 }
 
