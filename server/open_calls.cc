@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/open_calls.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -45,7 +46,9 @@ OpenCalls::OpenCalls(const Options& options, const Clock& clock, JsonLog* log)
     : options_(options), clock_(clock), log_(*log), full_lines_(clock, kBetweenLines) {}
 
 Status OpenCalls::Enter() {
-  if (open_.fetch_add(1) < options_.most) return OkStatus();
+  const int64_t before = open_.fetch_add(kUnanswered);
+  const int64_t taken = UnansweredIn(before) + std::max<int64_t>(AnsweredIn(before) - kReleasing, 0);
+  if (taken < options_.most) return OkStatus();
   bool room = false;
   {
     const Status why = MadeRoom();
@@ -59,7 +62,7 @@ Status OpenCalls::Enter() {
               {"hint", "calls that wait for their message are ended first; see --max_open_calls"}});
   }
   if (room) return OkStatus();
-  open_.fetch_sub(1);
+  Leave();
   return TooMany(options_.most);
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bounds the calls that are open at once, over all connections, and the time that a call may wait for its one message.
 // Where all places are taken, the call that has waited longest for its message makes room: a client that sends headers
-// and nothing else keeps nobody out.
+// and nothing else keeps nobody out. Answered calls that gRPC has not released yet take no place, up to kReleasing: at
+// high rates they are many times what clients have in flight. Beyond that they do, so that replies which nobody reads
+// are bounded.
 #ifndef VICINAL_SERVER_OPEN_CALLS_H_
 #define VICINAL_SERVER_OPEN_CALLS_H_
 
@@ -37,10 +39,20 @@ class OpenCalls {
   // `clock` and `log` must outlive it.
   OpenCalls(const Options& options, const Clock& clock, JsonLog* log);
 
+  // Answered calls that take no place; one is measured to hold 30 KB until its reply is read.
+  static constexpr int64_t kReleasing = 1000;
+
   // A call begins. OK: it takes a place until Leave. UNAVAILABLE (TOO_MANY_CALLS): there is none.
   Status Enter();
-  void Leave() { open_.fetch_sub(1); }
-  int64_t open() const { return open_.load(); }
+  // Its answer goes to gRPC now: at most once, before Leave.
+  void Answered() { open_.fetch_add(kAnswered - kUnanswered); }
+  // `answered`: Answered was called.
+  void Leave(bool answered = false) { open_.fetch_sub(answered ? kAnswered : kUnanswered); }
+  // Answered ones, too.
+  int64_t open() const {
+    const int64_t both = open_.load();
+    return UnansweredIn(both) + AnsweredIn(both);
+  }
 
   // A call waits for its message. `end` is called at most once, with a lock held: it must end the call with that
   // status, return quickly, and call nothing of this object but Leave. It is called at once after EndWaits.
@@ -56,6 +68,11 @@ class OpenCalls {
   void EndWaits(const Status& why);
 
  private:
+  // Both numbers are one atomic, so that a call that is answered is counted once at each moment.
+  static constexpr int64_t kUnanswered = 1, kAnswered = int64_t{1} << 32;
+  static constexpr int64_t UnansweredIn(int64_t open) { return open % kAnswered; }
+  static constexpr int64_t AnsweredIn(int64_t open) { return open / kAnswered; }
+
   struct Waiting {
     MonotonicTime since;
     End end;  // empty after it was called
@@ -67,7 +84,7 @@ class OpenCalls {
   const Clock& clock_;
   JsonLog& log_;
   LogLimiter full_lines_;
-  std::atomic<int64_t> open_{0};
+  std::atomic<int64_t> open_{0};  // sums of kUnanswered and kAnswered
   Mutex mutex_;
   std::list<Waiting> waiting_ VICINAL_GUARDED_BY(mutex_);  // oldest first
   std::list<Waiting> ended_ VICINAL_GUARDED_BY(mutex_);    // `end` was called, Arrived was not

@@ -48,7 +48,7 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
 }
 
 RpcScope::~RpcScope() {
-  if (has_place_) core_.open_calls.Leave();
+  if (has_place_) core_.open_calls.Leave(answered_);
 }
 
 Status RpcScope::ReadMetadata() {
@@ -164,6 +164,8 @@ grpc::Status RpcScope::Finish(const Status& status) {
     // Out of memory even for the error's details: only the code, so that the call ends nevertheless.
   }
   core_.drain.Leave();
+  answered_ = true;
+  if (has_place_) core_.open_calls.Answered();
   return converted;
 }
 

@@ -38,8 +38,8 @@ class RpcScope {
   RpcScope(Core& core, grpc::CallbackServerContext* context, Method method);
   RpcScope(const RpcScope&) = delete;
   RpcScope& operator=(const RpcScope&) = delete;
-  // The reply has been sent: until then the call has its place among the open ones, so that replies which nobody reads
-  // are bounded, too.
+  // The reply has been sent: until then the call has a part of its place among the open ones, so that replies which
+  // nobody reads are bounded, too.
   ~RpcScope();
 
   // OK, or why the call must not proceed (UNAUTHENTICATED, PERMISSION_DENIED; UNAVAILABLE while draining, or where too
@@ -99,6 +99,7 @@ class RpcScope {
   Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
   OpenCalls::Ticket ticket_;
   bool has_place_ = false;    // among the open calls
+  bool answered_ = false;     // Finish was called
   std::string edge_address_;  // of the client, as the proxy says; empty: there is no proxy
   Status admitted_;
   Reservation message_memory_;

@@ -45,6 +45,24 @@ TEST_F(OpenCallsTest, AtMostSoManyAreOpen) {
   EXPECT_TRUE(calls_.Enter().ok());
 }
 
+// Answered calls that gRPC has not released yet keep nobody out, unless there are very many.
+TEST_F(OpenCallsTest, AnsweredCallsTakeNoPlaceUpToABound) {
+  for (int64_t i = 0; i < OpenCalls::kReleasing + 2; ++i) {
+    ASSERT_TRUE(calls_.Enter().ok()) << i;
+    calls_.Answered();
+  }
+  EXPECT_EQ(calls_.open(), OpenCalls::kReleasing + 2);
+  ASSERT_TRUE(calls_.Enter().ok()) << "two answered ones too many, and this one";
+  EXPECT_EQ(ReasonOf(calls_.Enter()), "TOO_MANY_CALLS");
+  calls_.Leave(/*answered=*/true);
+  EXPECT_TRUE(calls_.Enter().ok());
+  EXPECT_EQ(ReasonOf(calls_.Enter()), "TOO_MANY_CALLS");
+  for (int64_t i = 0; i < OpenCalls::kReleasing + 1; ++i) calls_.Leave(/*answered=*/true);
+  EXPECT_EQ(calls_.open(), 2);
+  EXPECT_TRUE(calls_.Enter().ok());
+  EXPECT_FALSE(calls_.Enter().ok()) << "nothing was lost";
+}
+
 // Who only sent headers a while ago makes room; who has just sent them may still be sending.
 TEST_F(OpenCallsTest, TheLongestWaitMakesRoom) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(calls_.Enter().ok());
