@@ -23,6 +23,17 @@ Status TooMany(int64_t most) {
   });
 }
 
+Status TooManyStreams(const std::string& principal, int64_t most) {
+  return OrOutOfMemory([&] {
+    return ResourceExhausted(
+        "CLIENT_STREAMS_FULL",
+        absl::StrCat("'", principal, "' has ", most, " streams of requests open; one client may have ", most,
+                     ", half of --max_open_calls: send more requests on each, or close those "
+                     "that are idle"),
+        kRetryAfter);
+  });
+}
+
 // Of a call that made room.
 Status MadeRoom() {
   return OrOutOfMemory([] {
@@ -64,6 +75,25 @@ Status OpenCalls::Enter() {
   if (room) return OkStatus();
   Leave();
   return TooMany(options_.most);
+}
+
+Status OpenCalls::EnterStream(const std::string& principal) {
+  const int64_t most = std::max<int64_t>(options_.most / 2, 1);
+  {
+    MutexLock lock(&mutex_);
+    int64_t& open = streams_[principal];
+    if (open < most) {
+      ++open;
+      return OkStatus();
+    }
+  }
+  return TooManyStreams(principal, most);
+}
+
+void OpenCalls::LeaveStream(const std::string& principal) {
+  MutexLock lock(&mutex_);
+  const auto found = streams_.find(principal);
+  if (--found->second == 0) streams_.erase(found);
 }
 
 OpenCalls::Ticket OpenCalls::Await(End end) {

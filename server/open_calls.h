@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "engine/base/clock.h"
 #include "engine/base/mutex.h"
@@ -54,6 +56,12 @@ class OpenCalls {
     return UnansweredIn(both) + AnsweredIn(both);
   }
 
+  // A stream of requests has sent its first one. OK: it takes one of the principal's places for streams, half of all,
+  // until LeaveStream: a stream may be silent for long, and nobody's silent streams keep others out.
+  // RESOURCE_EXHAUSTED (CLIENT_STREAMS_FULL): all of them are taken.
+  Status EnterStream(const std::string& principal);
+  void LeaveStream(const std::string& principal);
+
   // A call waits for its message. `end` is called at most once, with a lock held: it must end the call with that
   // status, return quickly, and call nothing of this object but Leave. It is called at once after EndWaits.
   using End = std::function<void(const Status& why)>;
@@ -86,8 +94,9 @@ class OpenCalls {
   LogLimiter full_lines_;
   std::atomic<int64_t> open_{0};  // sums of kUnanswered and kAnswered
   Mutex mutex_;
-  std::list<Waiting> waiting_ VICINAL_GUARDED_BY(mutex_);  // oldest first
-  std::list<Waiting> ended_ VICINAL_GUARDED_BY(mutex_);    // `end` was called, Arrived was not
+  std::map<std::string, int64_t> streams_ VICINAL_GUARDED_BY(mutex_);  // of each principal
+  std::list<Waiting> waiting_ VICINAL_GUARDED_BY(mutex_);              // oldest first
+  std::list<Waiting> ended_ VICINAL_GUARDED_BY(mutex_);                // `end` was called, Arrived was not
   std::optional<Status> closed_ VICINAL_GUARDED_BY(mutex_);
 };
 

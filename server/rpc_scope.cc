@@ -48,6 +48,7 @@ RpcScope::RpcScope(Core& core, grpc::CallbackServerContext* context, Method meth
 }
 
 RpcScope::~RpcScope() {
+  if (has_stream_place_) core_.open_calls.LeaveStream(call_.principal);
   if (has_place_) core_.open_calls.Leave(answered_);
 }
 
@@ -136,6 +137,12 @@ Status RpcScope::WhyCancelled() const {
     detail.reason = "CANCELLED";
     return MakeError(StatusCode::kCancelled, "the client cancelled the call", detail);
   });
+}
+
+Status RpcScope::TakeStreamPlace() {
+  const Status status = OrOutOfMemory([this] { return core_.open_calls.EnterStream(call_.principal); });
+  has_stream_place_ = status.ok();
+  return status;
 }
 
 Status RpcScope::WhyNoMessage() const {

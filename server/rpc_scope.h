@@ -49,6 +49,8 @@ class RpcScope {
   // called.
   void AwaitMessage(OpenCalls::End end) { ticket_ = core_.open_calls.Await(std::move(end)); }
   bool MessageArrived() { return core_.open_calls.Arrived(ticket_); }
+  // For a stream of requests, when its first one came (OpenCalls::EnterStream).
+  Status TakeStreamPlace();
   // Why no message came, of a method that needs one: WhyCancelled, or INVALID_ARGUMENT (BAD_MESSAGE).
   Status WhyNoMessage() const;
   // Once for each message that came, in their order. INVALID_ARGUMENT (BAD_MESSAGE, with the message's number): it does
@@ -98,7 +100,8 @@ class RpcScope {
   Mutex subject_mutex_;  // a drain may end a call whose first message is being read
   Subject subject_ VICINAL_GUARDED_BY(subject_mutex_);
   OpenCalls::Ticket ticket_;
-  bool has_place_ = false;    // among the open calls
+  bool has_place_ = false;  // among the open calls
+  bool has_stream_place_ = false;
   bool answered_ = false;     // Finish was called
   std::string edge_address_;  // of the client, as the proxy says; empty: there is no proxy
   Status admitted_;

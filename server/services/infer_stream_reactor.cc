@@ -27,7 +27,8 @@ void InferStreamReactor::OnReadDone(bool ok) {
   if (!TakeTurn()) return;
   core_.silences.Pause(silence_id_);
   if (!ok) return End(context_->IsCancelled() ? scope_.WhyCancelled() : OkStatus());
-  const Status arrival = scope_.CheckArrival(received_.arrival);
+  Status arrival = scope_.CheckArrival(received_.arrival);
+  if (arrival.ok() && first) arrival = scope_.TakeStreamPlace();
   if (!arrival.ok()) return End(arrival);
   Answer();
 }

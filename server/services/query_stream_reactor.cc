@@ -49,7 +49,8 @@ void QueryStreamReactor::OnReadDone(bool ok) {
     arrival = arriving_.front().received.arrival;
   }
   // What came before is answered.
-  const Status status = scope_.CheckArrival(arrival);
+  Status status = scope_.CheckArrival(arrival);
+  if (status.ok() && first) status = scope_.TakeStreamPlace();
   if (!status.ok()) return EndWith(status, /*drops_answers=*/false);
   Query* query = nullptr;
   {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // InferStream over a real socket: the answers of single calls, in the order that was asked for; requests that fail
 // alone; clients that stop reading, cancel, or send nothing.
+#include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -288,6 +289,38 @@ TEST_F(QueryStreamTest, AClientHasAShareOfStreams) {
   EXPECT_EQ(Requests("OK"), answered);
   EXPECT_EQ(Requests("RESOURCE_EXHAUSTED"), refused);
   EXPECT_TRUE(Eventually([&] { return MetricOf("vicinal_stream_bytes") == 0; }));
+}
+
+// Streams that have had an answer and say nothing more leave places for others.
+TEST_F(QueryStreamTest, SilentStreamsOfOneClientKeepNobodyOut) {
+  ASSERT_NO_FATAL_FAILURE(Start({"--max_open_calls=5"}));
+  std::vector<std::unique_ptr<client::QueryStream>> silent;
+  for (int i = 0; i < 2; ++i) {
+    silent.push_back(client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path"));
+    EXPECT_TRUE(silent.back()->Send(Classify(i, i)));
+    v1::InferStreamResponse answer;
+    EXPECT_TRUE(silent.back()->Receive(&answer));
+  }
+  const auto third = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path");
+  third->Send(Classify(2, 2));
+  v1::InferStreamResponse none;
+  EXPECT_FALSE(third->Receive(&none));
+  const absl::Status full = third->Finish();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(full.message(), ::testing::HasSubstr("has 2 streams of requests open"));
+  EXPECT_TRUE(client_->Classify(TinyRequest()).ok());
+  EXPECT_TRUE(client_->ListGraphs().ok());
+  silent.front()->CloseSending();
+  EXPECT_TRUE(silent.front()->Finish().ok());
+  EXPECT_TRUE(Eventually([&] {
+    const auto again = client_->OpenQueryStream(v1::ANSWER_ORDER_IN_ORDER, "path");
+    again->Send(Classify(3, 3));
+    v1::InferStreamResponse answer;
+    const bool answered = again->Receive(&answer);
+    again->CloseSending();
+    again->Finish().IgnoreError();
+    return answered;
+  }));
 }
 
 TEST_F(QueryStreamTest, AStreamThatNobodyReadsHoldsABoundedPartAndEnds) {

@@ -64,6 +64,26 @@ TEST_F(OpenCallsTest, AnsweredCallsTakeNoPlaceUpToABound) {
 }
 
 // Who only sent headers a while ago makes room; who has just sent them may still be sending.
+// Each principal for itself, and again once one of its streams has ended.
+TEST_F(OpenCallsTest, APrincipalsStreamsTakeHalfOfThePlaces) {
+  OpenCalls calls({6, kTimeout}, clock_, &log_);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(calls.EnterStream("web").ok());
+  const Status full = calls.EnterStream("web");
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(full), "CLIENT_STREAMS_FULL");
+  EXPECT_NE(std::string(full.message()).find("'web' has 3 streams"), std::string::npos) << full.message();
+  EXPECT_TRUE(calls.EnterStream("other").ok());
+  calls.LeaveStream("web");
+  EXPECT_TRUE(calls.EnterStream("web").ok());
+  EXPECT_FALSE(calls.EnterStream("web").ok());
+}
+
+TEST_F(OpenCallsTest, OneStreamIsAlwaysAllowed) {
+  OpenCalls calls({1, kTimeout}, clock_, &log_);
+  EXPECT_TRUE(calls.EnterStream("web").ok());
+  EXPECT_FALSE(calls.EnterStream("web").ok());
+}
+
 TEST_F(OpenCallsTest, TheLongestWaitMakesRoom) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(calls_.Enter().ok());
   const auto first = Await();
