@@ -140,7 +140,7 @@ Status RpcScope::WhyCancelled() const {
 }
 
 Status RpcScope::TakeStreamPlace() {
-  const Status status = OrOutOfMemory([this] { return core_.open_calls.EnterStream(call_.principal); });
+  Status status = OrOutOfMemory([this] { return core_.open_calls.EnterStream(call_.principal); });
   has_stream_place_ = status.ok();
   return status;
 }
