@@ -2,9 +2,13 @@
 #include "engine/execute/answer_tally.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace vicinal {
 namespace {
+
+// The room of a budget without a bound: more of it never comes.
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 
 Nanoseconds ToNanoseconds(double seconds) {
   return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
@@ -25,7 +29,7 @@ bool AnswerTally::Paid(bool first_pays) const {
 bool AnswerTally::MayOrder(MonotonicTime now, int64_t free_bytes) const {
   if (ordered_) return false;
   if (due_) return now >= *due_ || now >= since_ + kLostPart * ToNanoseconds(interrupted_);
-  return failures_ == 0 || now >= retry_ || free_bytes >= wanted_free_;
+  return failures_ == 0 || now >= retry_ || (wanted_free_ < kUnbounded && free_bytes >= wanted_free_);
 }
 
 MonotonicTime AnswerTally::Order(MonotonicTime now, double patience, int64_t free_bytes) {
@@ -58,7 +62,7 @@ void AnswerTally::CameToNothing(MonotonicTime now, double seconds, int64_t bytes
   retry_ = now + std::min<Nanoseconds>(wait, kLongestWait);
   ++failures_;
   // Memory that seemed to suffice did not.
-  wanted_free_ = free_at_order_ < bytes ? bytes : free_at_order_ + bytes;
+  wanted_free_ = free_at_order_ < bytes ? bytes : free_at_order_ + std::min(bytes, kUnbounded - free_at_order_);
 }
 
 }  // namespace vicinal

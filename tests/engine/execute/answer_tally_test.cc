@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
+#include <limits>
 
 namespace vicinal {
 namespace {
@@ -107,6 +109,16 @@ TEST(AnswerTallyTest, AnAttemptAfterALongWaitIsRepeatedAtOnce) {
   EXPECT_FALSE(tally.ordered());
   EXPECT_FALSE(tally.MayOrder(kStart + seconds(16) - milliseconds(1), 0));
   EXPECT_TRUE(tally.MayOrder(kStart + seconds(16), 0));
+}
+
+// Without a budget memory is no reason, so that only time lets a pass be tried again.
+TEST(AnswerTallyTest, WithoutABudgetAFailedPassWaits) {
+  constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+  AnswerTally tally;
+  tally.Order(kStart, 1.0, kUnbounded);
+  tally.CameToNothing(kStart, 0.1, 40'000);
+  EXPECT_FALSE(tally.MayOrder(kStart + milliseconds(1), kUnbounded));
+  EXPECT_TRUE(tally.MayOrder(kStart + AnswerTally::kFirstWait, kUnbounded));
 }
 
 }  // namespace
