@@ -3,7 +3,7 @@
 //
 // A block processes adjacent rows, or a piece of a long one (row_pieces.h), and takes their edges in tiles, across row
 // boundaries. Program::Run computes the values of a tile (tile_values.cuh). Then threads reduce the tile's messages,
-// each a column of a result over every so manieth row, and carry an unfinished row to the next tile. Shares of a
+// each a column of a result over some of the rows, and carry an unfinished row to the next tile. Shares of a
 // softmax are computed before, once per score (FindShares).
 //
 // Order of evaluation: a row's messages are joined in order, folded every 64 edges of the row; pieces of long rows are
@@ -61,7 +61,7 @@ __device__ inline void FindTileEdges(const RunOfRows<kTile>& work, int64_t row, 
   __syncthreads();
 }
 
-// The largest score of a column's fold up to each edge, and each edge's share (SharePair), by a warp per column of
+// The largest score of a column's fold up to each edge, and each edge's share (ShareOf), by a warp per column of
 // scores. A row's folds begin anew, so that the numbers do not depend on the tile.
 template <int kTile>
 __device__ inline void FindShares(const RunOfRows<kTile>& work, const TileResult& result) {
@@ -93,7 +93,7 @@ __device__ inline void FindShares(const RunOfRows<kTile>& work, const TileResult
   }
 }
 
-// The shares of one column's edges, and the largest scores up to each. Null where there are none.
+// The shares of one column's edges, and the largest scores up to each. Only softmaxes read them.
 struct ColumnShares {
   const float* share;
   const float* top;

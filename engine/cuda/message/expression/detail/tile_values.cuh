@@ -3,8 +3,8 @@
 //
 // Each edge belongs to one warp, which computes its columns: 4 edges by 8 columns at a time, so that reads of sources
 // take whole sectors and registers 32 different banks. So instructions need no barrier between them, but for products,
-// where a thread holds several edges by several outputs (tile_blocks.cuh). Everything here takes the instruction by
-// value: in a kernel compiled for one program its fields are constants, and nothing else differs.
+// where a thread holds several edges by several outputs (tile_blocks.cuh). A kernel compiled for one program calls the
+// same functions, with constants and with nested values (edge_values.cuh).
 //
 // Order of evaluation: a number depends on its edge alone. Operations are rounded one by one: this is compiled with
 // --fmad=false, and where a product and a sum are rounded once, that is written as fmaf. Sums over columns: up to
