@@ -8,7 +8,8 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kMostTimes = 4;  // that a nested value may be written in a source
+constexpr int kMostTimes = 4;        // that a nested value may be written in a source
+constexpr int32_t kFewestKept = 16;  // columns: fewer are a sector or two, which the L1 cache has
 
 struct Registers {
   int32_t first = 0, width = 0;
@@ -43,8 +44,10 @@ class Fuser {
       : program_(program),
         end_(static_cast<int32_t>(program.instructions.size())),
         values_(program.instructions.size()),
-        made_{program, std::vector<FusedInstruction>(program.instructions.size()),
-              std::vector<int32_t>(program.results.size(), -1)} {}
+        made_{program,
+              std::vector<FusedInstruction>(program.instructions.size()),
+              std::vector<int32_t>(program.results.size(), -1),
+              {}} {}
 
   FusedProgram Fuse() {
     FindReaders();
@@ -58,6 +61,7 @@ class Fuser {
     }
     for (int32_t& message : made_.messages) message = NestedOnly(message);
     Renumber();
+    if (program_.shape.over_edges) KeepSources();
     return std::move(made_);
   }
 
@@ -199,6 +203,53 @@ class Fuser {
       for (int32_t* first : {&result.value, &result.score, &result.top, &result.share}) *first = number[*first];
     }
     program.shape.registers = number[program.shape.registers];
+  }
+
+  // Columns of sources that the value or the messages `root` is computed from.
+  struct Gather {
+    int32_t root = 0;   // end_ + r: result r
+    bool once = false;  // each column of an edge is read once
+    KeptColumns columns;
+  };
+
+  void FindGathers(int32_t n, int32_t root, bool once, std::vector<Gather>* gathers) const {
+    const TileInstruction& i = program_.instructions[n];
+    const auto add = [&](const TileOperand& operand, int32_t nested) {
+      const bool still_once = once && ReadsColumnsOnce(i, operand.width);
+      if (nested >= 0) return FindGathers(nested, root, still_once, gathers);
+      if (operand.place != TilePlace::kSource || operand.width < kFewestKept || operand.width % 4 != 0) return;
+      gathers->push_back({root, still_once, {operand.matrix, operand.first, operand.width, 0, root}});
+    };
+    add(i.a, made_.instructions[n].a);
+    if (ReadsTwo(i.op)) add(i.b, made_.instructions[n].b);
+  }
+
+  void KeepSources() {
+    std::vector<Gather> gathers;
+    for (int32_t n = 0; n < end_; ++n) {
+      const TileOp op = program_.instructions[n].op;
+      if (!made_.instructions[n].nested) FindGathers(n, n, op == TileOp::kDot || op == TileOp::kSum, &gathers);
+    }
+    for (size_t r = 0; r < made_.messages.size(); ++r) {
+      if (made_.messages[r] >= 0) FindGathers(made_.messages[r], end_ + static_cast<int32_t>(r), false, &gathers);
+    }
+    int32_t columns = 0;
+    for (size_t first = 0; first < gathers.size(); ++first) {
+      const auto same = [&](const Gather& other) {
+        const KeptColumns &a = gathers[first].columns, &b = other.columns;
+        return a.matrix == b.matrix && a.first == b.first && a.width == b.width;
+      };
+      const auto later = gathers.begin() + static_cast<ptrdiff_t>(first) + 1;
+      const bool known = std::any_of(gathers.begin(), later - 1, same);
+      const bool again = std::any_of(
+          later, gathers.end(), [&](const Gather& other) { return same(other) && other.root != gathers[first].root; });
+      KeptColumns kept = gathers[first].columns;
+      if (known || !again || !gathers[first].once || columns + kept.width > kMostKeptColumns) continue;
+      columns += kept.width;
+      kept.to = made_.program.shape.registers;
+      made_.program.shape.registers += kept.width + 4;
+      made_.kept.push_back(kept);
+    }
   }
 
   const TileProgram& program_;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -35,12 +36,13 @@ std::string ActivationText(const Activation& activation) {
 
 class Source {
  public:
-  explicit Source(const FusedProgram& fused) : fused_(fused) {}
+  explicit Source(const FusedProgram& fused) : fused_(fused), is_kept_(fused.kept.size(), false) {}
 
-  std::string Text(int tile, bool in_shared) const {
+  std::string Text(int tile, bool in_shared) {
     std::string text =
         "#include \"engine/cuda/message/expression/detail/expression_blocks.cuh\"\n"
         "namespace vicinal::cuda {\n"
+        "template <bool kInPacks>\n"
         "struct CompiledProgram {\n";
     absl::StrAppend(&text, "  static constexpr bool kRegistersInShared = ", in_shared ? "true" : "false", ";\n");
     text +=
@@ -59,9 +61,13 @@ class Source {
     for (size_t r = 0; r < fused_.messages.size(); ++r) text += Result(r);
     absl::StrAppend(&text, "  }\n};\n}\nextern \"C\" __global__ void __launch_bounds__(vicinal::cuda::kTileThreads, ",
                     BlocksPerMultiprocessor(), ") ", kCompiledKernel,
-                    "(const __grid_constant__ vicinal::cuda::ExpressionParams params) {\n", "  vicinal::cuda::Run",
-                    fused_.program.shape.over_edges ? "OverEdges" : "OverRows", "<vicinal::cuda::CompiledProgram, ",
-                    tile, ">(params);\n}\n");
+                    "(const __grid_constant__ vicinal::cuda::ExpressionParams params) {\n");
+    const char* const over = fused_.program.shape.over_edges ? "OverEdges" : "OverRows";
+    for (const char* const in_packs : {"true", "false"}) {
+      absl::StrAppend(&text, "  if (params.in_packs == ", in_packs, ") vicinal::cuda::Run", over,
+                      "<vicinal::cuda::CompiledProgram<", in_packs, ">, ", tile, ">(params);\n");
+    }
+    text += "}\n";
     return text;
   }
 
@@ -73,7 +79,7 @@ class Source {
     for (size_t n = 0; n < fused_.instructions.size(); ++n) {
       if (At(static_cast<int32_t>(n)).op == TileOp::kLinear && !fused_.instructions[n].nested) return 4;
     }
-    return 6;
+    return 8;
   }
 
   // Each instruction as a constant, but for the addresses of its parameters.
@@ -90,60 +96,94 @@ class Source {
     return text;
   }
 
-  // The value of an operand of instruction `n`, where it stands or as it is computed.
-  std::string Value(int32_t n, const char* name, int32_t nested) const {
-    if (nested >= 0) return Nested(nested);
+  // The value of an operand of instruction `n`, where it stands or as it is computed for `root`, an instruction or,
+  // after these, a result.
+  std::string Value(int32_t n, const char* name, int32_t nested, int32_t root) {
+    if (nested >= 0) return Nested(nested, root);
     const TileOperand& operand = *name == 'a' ? At(n).a : At(n).b;
     const std::string of_instruction = absl::StrCat("i", n, ".", name);
-    return absl::StrCat("Leaf<", Enum("TilePlace", operand.place), ", ", operand.matrix, ", ", operand.first, ", ",
-                        operand.width, ">(params, tile, ", of_instruction, ".row, ", of_instruction, ".number)");
+    const std::string leaf =
+        absl::StrCat("Leaf<", Enum("TilePlace", operand.place), ", ", operand.matrix, ", ", operand.first, ", ",
+                     operand.width, ", kInPacks>(params, tile, ", of_instruction, ".row, ", of_instruction, ".number)");
+    const size_t at = KeptAs(operand);
+    if (at == fused_.kept.size()) return leaf;
+    const KeptColumns& kept = fused_.kept[at];
+    if (root != kept.keeper) return absl::StrCat("KeptRows<kTile, ", kept.width, ">{tile, ", kept.to, "}");
+    if (is_kept_[at]) return leaf;  // the compiler finds that it is the same
+    is_kept_[at] = true;
+    return absl::StrCat("Keeping<", kept.width, ">(tile, ", kept.to, ", ", leaf, ")");
   }
 
-  std::string Nested(int32_t n) const {
+  // The place among the kept columns, or their number.
+  size_t KeptAs(const TileOperand& operand) const {
+    size_t at = 0;
+    for (; at < fused_.kept.size(); ++at) {
+      const KeptColumns& kept = fused_.kept[at];
+      const bool same = kept.matrix == operand.matrix && kept.first == operand.first && kept.width == operand.width;
+      if (operand.place == TilePlace::kSource && same) break;
+    }
+    return at;
+  }
+
+  std::string Nested(int32_t n, int32_t root) {
     const TileInstruction& i = At(n);
-    const std::string a = Value(n, "a", fused_.instructions[n].a), activation = absl::StrCat("i", n, ".activation");
+    const std::string a = Value(n, "a", fused_.instructions[n].a, root);
+    const std::string activation = absl::StrCat("i", n, ".activation");
+    if (IsPlainCopy(i)) return a;
     switch (i.op) {
       case TileOp::kRepeat:
         return absl::StrCat("Repeating(", a, ", ", i.width / i.a.width, ", ", activation, ")");
       case TileOp::kLinear:
         return absl::StrCat("Multiplying<", i.a.width, ">(", a, ", i", n, ", ", activation, ")");
       default:
-        return absl::StrCat("Combining<", Enum("TileOp", i.op), ">(", a, ", ", Value(n, "b", fused_.instructions[n].b),
-                            ", ", activation, ")");
+        return absl::StrCat("Combining<", Enum("TileOp", i.op), ">(", a, ", ",
+                            Value(n, "b", fused_.instructions[n].b, root), ", ", activation, ")");
     }
   }
 
-  std::string Stored(int32_t n) const {
+  static bool IsPlainCopy(const TileInstruction& i) {
+    return i.op == TileOp::kCopy && i.activation.kind == ActivationKind::kNone && i.a.width == i.width;
+  }
+
+  std::string Stored(int32_t n) {
     const TileInstruction& i = At(n);
     const std::string to = absl::StrCat("(tile, ", i.to, ", ", i.width, ", ");
+    const int32_t count = i.a.width / i.width;
     const auto sums = [&](const std::string& terms) {
-      return absl::StrCat("    StoreSums<2>", to, i.a.width / i.width, ", i", n, ".activation, ", terms, ");\n",
-                          "    __syncwarp();\n");
+      return absl::StrCat("    StoreSums<1, ", count % 4 == 0 ? 4 : 1, ">", to, count, ", i", n, ".activation, ", terms,
+                          ");\n    __syncwarp();\n");
     };
-    const std::string a = Value(n, "a", fused_.instructions[n].a);
+    const std::string a = Value(n, "a", fused_.instructions[n].a, n);
     switch (i.op) {
       case TileOp::kLinear:
         return absl::StrCat("    Multiply(tile, i", n, ");\n");
       case TileOp::kDot:
-        return sums(absl::StrCat("DotTerms{", a, ", ", Value(n, "b", fused_.instructions[n].b), "}"));
+        return sums(absl::StrCat("DotTerms{", a, ", ", Value(n, "b", fused_.instructions[n].b, n), "}"));
       case TileOp::kSum:
         return sums(absl::StrCat("SumTerms{", a, "}"));
       default:
-        return absl::StrCat("    StoreValue", to, Nested(n), ");\n    __syncwarp();\n");
+        return absl::StrCat("    StoreValue", to, Nested(n, n), ");\n    __syncwarp();\n");
     }
   }
 
-  std::string Result(size_t r) const {
+  // So many that a warp takes a row, if it is wide enough.
+  static int ColumnsOfThread(int32_t width) { return width >= 128 ? 4 : width >= 64 ? 2 : 1; }
+
+  std::string Result(size_t r) {
     const TileResult& result = fused_.program.results[r];
-    const int32_t nested = fused_.messages[r];
-    return absl::StrCat("    use(TileResult{", Enum("TileReduce", result.reduce), ", ", result.value, ", ",
-                        result.width, ", ", result.score, ", ", result.top, ", ", result.share, ", ",
-                        result.score_columns, ", ", result.first, ", ", result.first_total, "}, ",
-                        nested >= 0 ? Nested(nested) : absl::StrCat("RegisterValue<kTile>{tile, ", result.value, "}"),
-                        ");\n");
+    const int32_t nested = fused_.messages[r], root = static_cast<int32_t>(fused_.instructions.size() + r);
+    const bool shares = result.reduce == TileReduce::kSoftmax;
+    const bool packs = nested >= 0 && result.width % 4 == 0 && (!shares || result.score_columns % 4 == 0);
+    return absl::StrCat(
+        "    use(TileResult{", Enum("TileReduce", result.reduce), ", ", result.value, ", ", result.width, ", ",
+        result.score, ", ", result.top, ", ", result.share, ", ", result.score_columns, ", ", result.first, ", ",
+        result.first_total, "}, ",
+        nested >= 0 ? Nested(nested, root) : absl::StrCat("RegisterValue<kTile>{tile, ", result.value, "}"),
+        ", ColumnCount<", packs ? ColumnsOfThread(result.width) : 1, ">());\n");
   }
 
   const FusedProgram& fused_;
+  std::vector<bool> is_kept_;  // the text has where the columns are kept
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "tests/engine/kernels/edge_values.h"
@@ -53,19 +54,53 @@ TEST(FuseProgramTest, WideProductsReadAndWriteRegisters) {
   EXPECT_EQ(fused.program.shape.registers, kNarrowInputs + 1 + 64);
 }
 
-// Scores are read by all columns of their head, so they are stored; the rest is not.
-TEST(FuseProgramTest, AttentionStoresScoresAlone) {
+// The scores of GATv2, (|z| + z) . att of z = x_i + x_j, in four heads, and a softmax of x_j.
+EdgeProgram Attention(int64_t width) {
   EdgeProgram program;
   program.sources = program.targets = 1;
-  program.values = {ValueOf(EdgeOp::kSource, 64, -1, -1, 0), ValueOf(EdgeOp::kTarget, 64, -1, -1, 0),
-                    ValueOf(EdgeOp::kAdd, 64, 0, 1),         ValueOf(EdgeOp::kAbs, 64, 2),
-                    ValueOf(EdgeOp::kAdd, 64, 2, 3),         ValueOf(EdgeOp::kRow, 64, -1, -1, 0),
+  program.values = {ValueOf(EdgeOp::kSource, width, -1, -1, 0),
+                    ValueOf(EdgeOp::kTarget, width, -1, -1, 0),
+                    ValueOf(EdgeOp::kAdd, width, 0, 1),
+                    ValueOf(EdgeOp::kAbs, width, 2),
+                    ValueOf(EdgeOp::kAdd, width, 2, 3),
+                    ValueOf(EdgeOp::kRow, width, -1, -1, 0),
                     ValueOf(EdgeOp::kDot, 4, 4, 5)};
   program.results = {{EdgeReduce::kSoftmax, 0, 6}};
-  const FusedProgram fused = Fused(program, 1);
+  return program;
+}
+
+// Scores are read by all columns of their head, so they are stored; sources are read by scores and messages, so they
+// are kept; the rest is not.
+TEST(FuseProgramTest, AttentionStoresScoresAndKeepsSources) {
+  const FusedProgram fused = Fused(Attention(64), 1);
   EXPECT_EQ(Stored(fused), 1u);
-  EXPECT_EQ(fused.program.shape.registers, 3 * 4);  // scores, the largest up to each edge, shares
+  ASSERT_EQ(fused.kept.size(), 1u);
+  EXPECT_EQ(fused.kept[0].matrix, 0);
+  EXPECT_EQ(fused.kept[0].first, 0);
+  EXPECT_EQ(fused.kept[0].width, 64);
+  EXPECT_EQ(fused.program.instructions[fused.kept[0].keeper].op, TileOp::kDot);
+  EXPECT_EQ(fused.kept[0].to, 3 * 4);  // after scores, the largest up to each edge, shares
+  EXPECT_EQ(fused.program.shape.registers, 3 * 4 + 64 + 4);
   EXPECT_GE(fused.messages[0], 0);
+}
+
+TEST(FuseProgramTest, NarrowAndVeryWideSourcesAreGatheredAgain) {
+  EXPECT_EQ(Fused(Attention(16), 1).kept.size(), 1u);
+  EXPECT_EQ(Fused(Attention(12), 1).kept.size(), 0u);
+  EXPECT_EQ(Fused(Attention(kMostKeptColumns), 1).kept.size(), 1u);
+  EXPECT_EQ(Fused(Attention(kMostKeptColumns + 4), 1).kept.size(), 0u);
+}
+
+// The sum would read the columns of a source once, but what it adds up reads each for all of its columns.
+TEST(FuseProgramTest, SourcesThatAreFirstReadManyTimesAreNotKept) {
+  EdgeProgram program;
+  program.sources = 1;
+  program.values = {ValueOf(EdgeOp::kSource, 16, -1, -1, 0), ValueOf(EdgeOp::kRepeat, 64, 0),
+                    ValueOf(EdgeOp::kSum, 1, 1)};
+  program.results = {{EdgeReduce::kSoftmax, 0, 2}};
+  EXPECT_TRUE(Fused(program, 0).kept.empty());
+  program.values[1] = ValueOf(EdgeOp::kAbs, 16, 0);
+  EXPECT_EQ(Fused(program, 0).kept.size(), 1u);
 }
 
 // A value of two roots would be computed twice.
@@ -109,10 +144,12 @@ float InMemory(TilePlace place, int32_t matrix, int32_t column) {
 // Carries out a program for one edge, as it stands or with nested values where they are read.
 class Edge {
  public:
-  explicit Edge(const FusedProgram& fused) : fused_(fused), registers_(fused.program.shape.registers, NAN) {
+  explicit Edge(const FusedProgram& fused)
+      : fused_(fused), registers_(fused.program.shape.registers, NAN), kept_(fused.kept.size()) {
     for (size_t n = 0; n < fused.instructions.size(); ++n) {
       if (!fused.instructions[n].nested) Store(static_cast<int32_t>(n));
     }
+    root_ = static_cast<int32_t>(fused.instructions.size());
   }
 
   std::vector<float> Results() const {
@@ -131,6 +168,7 @@ class Edge {
   void Store(int32_t n) {
     const TileInstruction& i = fused_.program.instructions[n];
     std::vector<float> columns;
+    root_ = n;
     for (int c = 0; c < i.width; ++c) columns.push_back(Column(n, c));
     std::copy(columns.begin(), columns.end(), registers_.begin() + i.to);
   }
@@ -139,7 +177,18 @@ class Edge {
     if (nested >= 0) return Column(nested, c);
     const int column = operand.first + (operand.width == 1 ? 0 : c);
     if (operand.place == TilePlace::kNumber) return operand.number;
-    return operand.place == TilePlace::kRegister ? registers_[column] : InMemory(operand.place, operand.matrix, column);
+    if (operand.place == TilePlace::kRegister) return registers_[column];
+    const float x = InMemory(operand.place, operand.matrix, column);
+    for (size_t k = 0; k < kept_.size(); ++k) {
+      const KeptColumns& kept = fused_.kept[k];
+      if (operand.place != TilePlace::kSource || kept.matrix != operand.matrix || kept.first != operand.first ||
+          kept.width != operand.width) {
+        continue;
+      }
+      if (root_ == kept.keeper) kept_[k].insert(column);
+      return kept_[k].count(column) == 1 ? x : NAN;
+    }
+    return x;
   }
 
   float Column(int32_t n, int c) const {
@@ -173,6 +222,8 @@ class Edge {
 
   const FusedProgram& fused_;
   std::vector<float> registers_;
+  mutable std::vector<std::set<int>> kept_;  // columns that are there
+  int32_t root_ = 0;
 };
 
 FusedProgram AsItStands(const EdgeProgram& program, size_t parameters) {
@@ -188,8 +239,8 @@ class RandomProgram {
   explicit RandomProgram(unsigned seed) : random_(seed) {
     program_.sources = program_.targets = 1;
     program_.edge_width = 4;
-    Add(ValueOf(EdgeOp::kSource, 8, -1, -1, 0));
-    Add(ValueOf(EdgeOp::kTarget, 8, -1, -1, 0));
+    Add(ValueOf(EdgeOp::kSource, 16, -1, -1, 0));
+    Add(ValueOf(EdgeOp::kTarget, 16, -1, -1, 0));
     Add(ValueOf(EdgeOp::kFeatures, 4));
     Add(ValueOf(EdgeOp::kWeight, 1));
     for (int i = 0, count = 3 + Below(18); i < count; ++i) AddOperation();
@@ -253,7 +304,7 @@ class RandomProgram {
 };
 
 TEST(FuseProgramTest, NestingChangesNoNumber) {
-  size_t nested = 0, fewer = 0;
+  size_t nested = 0, fewer = 0, kept = 0;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     const RandomProgram random(seed);
     const FusedProgram plain = AsItStands(random.program(), 1), fused = Fused(random.program(), 1);
@@ -265,10 +316,14 @@ TEST(FuseProgramTest, NestingChangesNoNumber) {
     }
     nested += fused.instructions.size() - Stored(fused);
     fewer += fused.program.shape.registers < plain.program.shape.registers;
-    ASSERT_LE(fused.program.shape.registers, plain.program.shape.registers) << seed;
+    int32_t for_kept = 0;
+    for (const KeptColumns& columns : fused.kept) for_kept += columns.width + 4;
+    kept += fused.kept.size();
+    ASSERT_LE(fused.program.shape.registers, plain.program.shape.registers + for_kept) << seed;
   }
   EXPECT_GT(nested, 3000u);
   EXPECT_GT(fewer, 1500u);
+  EXPECT_GT(kept, 50u);
 }
 
 }  // namespace

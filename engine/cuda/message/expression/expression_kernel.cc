@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/cuda/common/alignment.h"
 #include "engine/cuda/compile/fuse_program.h"
 #include "engine/cuda/compile/make_kernels.h"
 #include "engine/cuda/message/expression/encode_program.h"
@@ -37,6 +38,10 @@ class TileForm final : public ExpressionForm {
     bytes_.resize((instructions + results) / sizeof(float));
     if (instructions > 0) std::memcpy(bytes_.data(), program.instructions.data(), instructions);
     std::memcpy(bytes_.data() + instructions / sizeof(float), program.results.data(), results);
+    for (const TileInstruction& i : program.instructions) {
+      for (const TileOperand* const operand : {&i.a, &i.b})
+        rows_in_packs_ &= InPacks(operand->row, 0, sizeof(float), 4);
+    }
   }
 
   std::string Describe() const override { return kernel_ != nullptr ? kernel_->Describe() : std::string(); }
@@ -47,10 +52,13 @@ class TileForm final : public ExpressionForm {
   // Null: the program is interpreted.
   const void* function() const { return kernel_ != nullptr ? kernel_->function() : nullptr; }
   const CompiledKernelUse& kernel() const { return kernel_; }
+  // Whether all parameters that are rows are aligned to 16 bytes.
+  bool rows_in_packs() const { return rows_in_packs_; }
 
  private:
   const TileShape shape_, compiled_shape_;
   const CompiledKernelUse kernel_;
+  bool rows_in_packs_ = true;
 };
 
 // A use of the kernel that is compiled for a program.
@@ -76,7 +84,7 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   EdgePrograms(const GpuLimits& limits, CudaDevice* device)
       : CudaWeightedKernel("edge_programs"), limits_(limits), device_(device) {}
 
-  DeclaredOrder declared_order() const override { return {"expression_rows", 1, true}; }
+  DeclaredOrder declared_order() const override { return {"expression_rows", 2, true}; }
   Refusal WhyUnsupported(const ExpressionProblem& problem) const override {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.code->width);
   }
@@ -126,6 +134,7 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const TileShape& shape = function == nullptr ? form.shape() : form.compiled_shape();
     const ExpressionPlan plan = PlanOf(shape, args.problem, args.config);
     ExpressionParams params = ParamsOf(args, shape, formed.bytes);
+    params.in_packs &= form.rows_in_packs();
     const cudaError_t error = PlaceExpression(plan, target, scratch, &params);
     if (error != cudaSuccess) return error;
     if (function == nullptr) return LaunchInterpreter(params, plan, target);
@@ -157,6 +166,10 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     for (int i = 0; i < kMaxExpressionInputs; ++i) {
       params.sources[i] = {args.sources[i].data, args.sources[i].stride};
       params.targets[i] = {args.targets[i].data, args.targets[i].stride};
+    }
+    params.in_packs = true;
+    for (int i = 0; i < kMaxExpressionInputs; ++i) {
+      params.in_packs &= InPacks(params.sources[i]) && InPacks(params.targets[i]);
     }
     params.edge = args.edge;
     params.dst = args.dst;

@@ -29,6 +29,7 @@ struct ExpressionParams {
   const TileResult* results = nullptr;
   CsrView adjacency;  // of a program over rows: empty
   RowsOfNodes sources[kExpressionMatrices], targets[kExpressionMatrices];
+  bool in_packs = false;  // their rows and those of parameters are aligned to 16 bytes
   EdgeFeaturesView edge;
   MatrixView dst;
   Epilogue epilogue;

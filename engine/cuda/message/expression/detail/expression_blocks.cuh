@@ -99,92 +99,115 @@ struct ColumnShares {
   const float* top;
 };
 
-// Adds kCount messages, those of edges [e, e + kCount), or of them those in [first, stop). `place`: of edge 0 in the
-// row or piece.
-template <int kCount, class Total>
-__device__ __forceinline__ void AddMessages(const TileResult& result, const float (&messages)[kCount],
-                                            const ColumnShares& shares, int e, int first, int stop, int64_t place,
-                                            ProgramColumn<Total>* column) {
-  const auto share = [&](int edge) { return Total::kShared ? shares.share[edge] : 0.0f; };
-  const int in_fold = static_cast<int>(place + e) % kExpressionFold;
-  if (e >= first && e + kCount <= stop && in_fold + kCount < kExpressionFold) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) column->since.Add(result, messages[i], share(e + i));
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    if (e + i < first || e + i >= stop) continue;
-    column->since.Add(result, messages[i], share(e + i));
-    if ((in_fold + i) % kExpressionFold != kExpressionFold - 1) continue;
-    if constexpr (Total::kShared) column->since.top = shares.top[e + i];
-    column->Fold();
-  }
-}
+// The totals of some adjacent columns.
+template <class Total, int kColumns>
+struct ProgramColumns {
+  ProgramColumn<Total> of[kColumns];
 
-// Computes kCount messages before it adds the first, so that what they read is on its way at the same time.
-template <int kCount, class Total, class Message>
-__device__ __forceinline__ void AddComputed(const TileResult& result, const Message& message,
-                                            const ColumnShares& shares, int e, int stop, int64_t place,
-                                            ProgramColumn<Total>* column) {
-  float messages[kCount];
+  __device__ __forceinline__ void Add(const TileResult& result, const Pack<kColumns>& messages, float share) {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) messages[i] = message(min(e + i, stop - 1));
-  AddMessages(result, messages, shares, e, e, stop, place, column);
-}
-
-// Adds messages [first, stop) of a tile to a column. `place`: of the tile's first edge in the row or piece.
-template <class Total, class Message>
-__device__ inline void AddTileMessages(const TileResult& result, const Message& message, const ColumnShares& shares,
-                                       int first, int stop, int64_t place, ProgramColumn<Total>* column) {
-  if constexpr (requires { Message::kInRegisters; }) {
-    for (int e = first / 4 * 4; e < stop; e += 4) {
-      const Pack<4> four = LoadPlain<4>(message.at + e);
-      AddMessages(result, four.v, shares, e, first, stop, place, column);
+    for (int i = 0; i < kColumns; ++i) of[i].since.Add(result, messages.v[i], share);
+  }
+  // `top`: the largest score of the messages since the last fold. Only softmaxes read it.
+  __device__ __forceinline__ void SetTop(float top) {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) {
+      if constexpr (Total::kShared) of[i].since.top = top;
     }
-  } else {
-    int e = first;
-    for (; stop - e > 4; e += 8) AddComputed<8>(result, message, shares, e, stop, place, column);
-    if (e < stop) AddComputed<4>(result, message, shares, e, stop, place, column);
   }
-  // Not after a fold, which has left nothing.
-  if constexpr (Total::kShared) {
-    if (stop > first && (place + stop) % kExpressionFold != 0) column->since.top = shares.top[stop - 1];
+  __device__ __forceinline__ void Fold() {
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) of[i].Fold();
+  }
+};
+
+// Adds the messages of edges [first, stop), of one fold, to kColumns columns.
+template <class Total, int kColumns, class Message>
+__device__ __forceinline__ void AddMessages(const TileResult& result, const Message& message,
+                                            const ColumnShares& shares, int first, int stop,
+                                            ProgramColumns<Total, kColumns>* columns) {
+  const auto share = [&](int edge) { return Total::kShared ? shares.share[edge] : 0.0f; };
+  int e = first;
+  if constexpr (requires { Message::kInRegisters; }) {
+    for (; e < stop && e % 4 != 0; ++e) columns->Add(result, message(e), share(e));
+    for (; e + 4 <= stop; e += 4) {
+      const Pack<4> four = LoadPlain<4>(message.at + e);
+      Pack<4> weights = Pack<4>::Filled(0.0f);
+      if constexpr (Total::kShared) weights = LoadPlain<4>(shares.share + e);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) columns->Add(result, {four.v[i]}, weights.v[i]);
+    }
+    for (; e < stop; ++e) columns->Add(result, message(e), share(e));
+  } else {
+    // Computes some messages before it adds the first, so that what they read is on its way at the same time.
+    constexpr int kAtOnce = kColumns == 4 ? 4 : 8;
+    for (; e < stop; e += kAtOnce) {
+      Pack<kColumns> messages[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) messages[i] = message(min(e + i, stop - 1));
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (e + i < stop) columns->Add(result, messages[i], share(e + i));
+      }
+    }
   }
 }
 
-template <int kTile, class Total>
-__device__ inline void StoreProgramRow(const RunOfRows<kTile>& work, const TileResult& result, int64_t row,
-                                       int64_t edges, int c, const Total& total) {
+// Adds messages [first, stop) of a tile. `place`: of the tile's first edge in the row or piece.
+template <class Total, int kColumns, class Message>
+__device__ __forceinline__ void AddTileMessages(const TileResult& result, const Message& message,
+                                                const ColumnShares& shares, int first, int stop, int64_t place,
+                                                ProgramColumns<Total, kColumns>* columns) {
+  while (first < stop) {
+    const int fold = first + kExpressionFold - static_cast<int>(place + first) % kExpressionFold;
+    const int until = min(stop, fold);
+    AddMessages(result, message, shares, first, until, columns);
+    if constexpr (Total::kShared) columns->SetTop(shares.top[until - 1]);
+    if (until == fold) columns->Fold();
+    first = until;
+  }
+}
+
+// Stores columns c and following of a row or, for a piece of a row, their totals.
+template <int kTile, class Total, int kColumns>
+__device__ __forceinline__ void StoreProgramRow(const RunOfRows<kTile>& work, const TileResult& result, int64_t row,
+                                                int64_t edges, int c, const ProgramColumns<Total, kColumns>& columns) {
   const ExpressionParams& params = work.params;
   if (!work.run.whole_rows) {
-    StoreTotal(total, params.partials + work.cell * params.partial_stride + result.first_total + c, result.width);
+    float* const partial = params.partials + work.cell * params.partial_stride + result.first_total + c;
+#pragma unroll
+    for (int i = 0; i < kColumns; ++i) StoreTotal(columns.of[i].All(), partial + i, result.width);
     return;
   }
-  const float x = edges == 0 ? 0.0f : total.Result(result, edges);
   const int64_t column = result.first + c;
-  params.dst.data[row * params.dst.stride + column] = ApplyEpilogue(params.epilogue, x, row, column);
+  const Pack<kColumns> made = WithEpilogue<kColumns>(
+      params.epilogue, row, column, column + kColumns - 1,
+      EachOf<kColumns>([&](int i) { return edges == 0 ? 0.0f : columns.of[i].All().Result(result, edges); }));
+  float* const to = params.dst.data + row * params.dst.stride + column;
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) to[i] = made.v[i];
 }
 
 // How the threads of a block share the rows of a tile and the columns of a result: `groups` of them take rows in turn.
 struct RowGroups {
   int lanes, groups;  // lanes of a group; their product is kTileThreads
 };
-__device__ __forceinline__ RowGroups GroupsFor(int width) {
-  const int lanes = width <= 16 ? 16 : width <= 32 ? 32 : width <= 64 ? 64 : kTileThreads;
+// `threads`: that a row needs.
+__device__ __forceinline__ RowGroups GroupsFor(int threads) {
+  int lanes = 16;
+  while (lanes < threads && lanes < kTileThreads) lanes *= 2;
   return {lanes, kTileThreads / lanes};
 }
 
-// Reduces column `c` of a result over this thread's rows among those of the tile, from row `row` on, and stores rows
-// that end in this tile.
-template <int kTile, class Total, class Value>
-__device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const TileResult& result, const Value& value,
-                                        int c, int64_t row, int64_t base) {
+// Reduces kColumns columns of a result from `c` on over this thread's rows among those of the tile, from row `row` on,
+// and stores rows that end in this tile.
+template <class Total, int kColumns, int kTile, class Value>
+__device__ inline void ReduceTileColumns(const RunOfRows<kTile>& work, const TileResult& result, const Value& value,
+                                         const RowGroups& split, int c, int64_t row, int64_t base) {
   constexpr int kStride = ProgramTile<kTile>::kStride;
   const int64_t* const row_ptr = work.params.adjacency.row_ptr;
   const int total_floats = work.params.shape.total_floats, edges = work.tile.edges;
-  const RowGroups split = GroupsFor(result.width);
-  const auto message = value.OfColumn(c);
+  const auto message = value.OfColumns(c, ColumnCount<kColumns>());
   const int of_scores = (c / result.score_columns) * kStride;
   const ColumnShares shares = {work.tile.registers + result.share * kStride + of_scores,
                                work.tile.registers + result.top * kStride + of_scores};
@@ -192,28 +215,35 @@ __device__ inline void ReduceTileColumn(const RunOfRows<kTile>& work, const Tile
     const int64_t begin = work.run.whole_rows ? __ldg(row_ptr + r) : work.run.begin;
     const int64_t end = work.run.whole_rows ? __ldg(row_ptr + r + 1) : work.run.end;
     if (begin > base + edges) break;
-    ProgramColumn<Total> column;
+    ProgramColumns<Total, kColumns> columns;
     if (r == row) {
       const float* const carried = work.Carried() + result.first_total + c;
-      column = {LoadTotal<Total>(carried, result.width), LoadTotal<Total>(carried + total_floats, result.width)};
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) {
+        columns.of[i] = {LoadTotal<Total>(carried + i, result.width),
+                         LoadTotal<Total>(carried + total_floats + i, result.width)};
+      }
     }
     const int first = static_cast<int>(max(begin - base, int64_t{0}));
     const int stop = static_cast<int>(min(end - base, int64_t{edges}));
-    AddTileMessages(result, message, shares, first, stop, base - begin, &column);
+    AddTileMessages(result, message, shares, first, stop, base - begin, &columns);
     if (end > base + edges) {  // continues in the next tile
       float* const left = work.Left() + result.first_total + c;
-      StoreTotal(column.folded, left, result.width);
-      StoreTotal(column.since, left + total_floats, result.width);
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) {
+        StoreTotal(columns.of[i].folded, left + i, result.width);
+        StoreTotal(columns.of[i].since, left + total_floats + i, result.width);
+      }
       break;
     }
-    StoreProgramRow(work, result, r, end - begin, c, column.All());
+    StoreProgramRow(work, result, r, end - begin, c, columns);
   }
 }
 
 // Calls use(result, c, total) for this thread's columns of all results, with an empty total of the result's kind.
 template <class Program, int kTile, class Use>
 __device__ __forceinline__ void ForEachResultColumn(const RunOfRows<kTile>& work, const Use& use) {
-  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&) {
+  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&, auto) {
     WithTotal(result, [&](auto total) {
       for (int c = static_cast<int>(threadIdx.x); c < result.width; c += kTileThreads) use(result, c, total);
     });
@@ -223,18 +253,20 @@ __device__ __forceinline__ void ForEachResultColumn(const RunOfRows<kTile>& work
 template <class Program, int kTile>
 __device__ inline void ReduceTile(const RunOfRows<kTile>& work, int64_t row, int64_t base) {
   bool shared = false;
-  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&) {
+  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&, auto) {
     if (result.reduce == TileReduce::kSoftmax) FindShares(work, result), shared = true;
   });
   if (shared) __syncthreads();
-  Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto& value) {
-    WithTotal(result, [&]<class Total>(Total) {
-      const RowGroups split = GroupsFor(result.width);
-      for (int c = static_cast<int>(threadIdx.x) % split.lanes; c < result.width; c += split.lanes) {
-        ReduceTileColumn<kTile, Total>(work, result, value, c, row, base);
-      }
-    });
-  });
+  Program::ForEachResult(work.params, work.tile,
+                         [&]<int kColumns>(const TileResult& result, const auto& value, ColumnCount<kColumns>) {
+                           WithTotal(result, [&]<class Total>(Total) {
+                             const RowGroups split = GroupsFor(result.width / kColumns);
+                             const int lane = static_cast<int>(threadIdx.x) % split.lanes;
+                             for (int c = lane * kColumns; c < result.width; c += split.lanes * kColumns) {
+                               ReduceTileColumns<Total, kColumns>(work, result, value, split, c, row, base);
+                             }
+                           });
+                         });
 }
 
 template <class Program, int kTile>
@@ -375,12 +407,13 @@ __device__ inline void RunOverRows(const ExpressionParams& params) {
     if (at < tile.edges) tile.target[at] = tile.source[at] = static_cast<int32_t>(base + at), tile.weight[at] = 1.0f;
     __syncthreads();
     Program::Run(params, tile);
-    Program::ForEachResult(params, tile, [&](const TileResult& result, const auto& value) {
+    Program::ForEachResult(params, tile, [&](const TileResult& result, const auto& value, auto) {
       ForEachTileRow(tile, [&](int edge, int first) {
         const int64_t row = base + edge;
         const auto columns = value.OfEdge(edge);
         for (int c = first; c < result.width; c += kColumnsAcross) {
-          params.dst.data[row * params.dst.stride + c] = ApplyEpilogue(params.epilogue, columns(c), row, c);
+          params.dst.data[row * params.dst.stride + c] =
+              ApplyEpilogue(params.epilogue, columns(c, ColumnCount<1>()).v[0], row, c);
         }
       });
     });

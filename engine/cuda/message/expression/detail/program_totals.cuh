@@ -99,6 +99,10 @@ struct ProgramSoftmax {
     sum = fmaf(sum, mine, m * theirs);
   }
   __device__ void Join(const ProgramSoftmax& other) {
+    if (top == -INFINITY && weights == 0.0f && sum == 0.0f) {  // no message
+      *this = other;
+      return;
+    }
     const float most = LargerOf(top, other.top), base = most == -INFINITY ? 0.0f : most;
     const float mine = expf(top - base), theirs = expf(other.top - base);
     weights = fmaf(weights, mine, other.weights * theirs);

@@ -8,7 +8,8 @@
 //
 // Order of evaluation: a number depends on its edge alone. Operations are rounded one by one: this is compiled with
 // --fmad=false, and where a product and a sum are rounded once, that is written as fmaf. Sums over columns: up to
-// kSerialColumns in order; otherwise eight chains, each folded every 64 terms, joined in a tree.
+// kSerialColumns in order; otherwise four chains (up to 16 columns) or eight, joined in a tree. A chain takes every
+// fourth or eighth pack of four columns, in order, and is folded every 64 terms.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_DETAIL_TILE_VALUES_CUH_
 #define VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_DETAIL_TILE_VALUES_CUH_
 
@@ -23,6 +24,8 @@ namespace vicinal::cuda {
 static_assert(kExpressionThreads == kTileThreads);
 inline constexpr int kEdgesAcross = 4, kColumnsAcross = 8;  // of a warp
 inline constexpr int kSerialColumns = 15, kSumFold = 64;
+// Of sums over columns: lanes of an edge, columns at a time, and sums of an edge that have their terms on the way.
+inline constexpr int kSumLanes = 8, kSumPack = 4, kSumsAtOnce = 4;
 
 // Calls use(edge, c) for all columns of this warp's edges. Narrow values take all lanes along the edges first.
 template <int kTile, class Use>
@@ -53,35 +56,39 @@ __device__ __forceinline__ void StoreValue(const ProgramTile<kTile>& tile, int f
   constexpr int kStride = ProgramTile<kTile>::kStride;
   float* const to = tile.registers + first_register * kStride;
   if (width < kColumnsAcross) {
-    ForEachNumber(tile, width, [&](int edge, int c) { to[c * kStride + edge] = value.OfEdge(edge)(c); });
+    ForEachNumber(tile, width,
+                  [&](int edge, int c) { to[c * kStride + edge] = value.OfEdge(edge)(c, ColumnCount<1>()).v[0]; });
     return;
   }
   ForEachTileRow(tile, [&](int edge, int first) {
     const auto columns = value.OfEdge(edge);
 #pragma unroll 4
-    for (int c = first; c < width; c += kColumnsAcross) to[c * kStride + edge] = columns(c);
+    for (int c = first; c < width; c += kColumnsAcross) {
+      to[c * kStride + edge] = columns(c, ColumnCount<1>()).v[0];
+    }
   });
 }
 
-// A sum over terms [begin, begin + count) of an edge by its eight lanes, which all get it.
-template <class Terms>
-__device__ inline float SumAcross(const Terms& terms, int begin, int count, int lane) {
+// A chain of a sum over terms [begin, begin + count) of an edge, which `chains` adjacent lanes share. With kColumns of
+// kSumPack, count is a multiple of it.
+template <int kColumns, class Terms>
+__device__ __forceinline__ float ChainOf(const Terms& terms, int begin, int count, int chain, int chains) {
   float total = 0.0f, sum = 0.0f;
   int added = 0;
-  for (int c = lane / kEdgesAcross; c < count; c += kColumnsAcross) {
-    sum = terms.AddTo(sum, begin + c);
-    if (++added % kSumFold == 0) total += sum, sum = 0.0f;
-  }
-  total += sum;
+  for (int c = kSumPack * chain; c < count; c += kSumPack * chains) {
 #pragma unroll
-  for (int distance = kEdgesAcross; distance < 32; distance *= 2) {
-    total += __shfl_xor_sync(kWholeWarp, total, distance);
+    for (int i = 0; i < kSumPack; i += kColumns) {
+      if (kColumns == kSumPack || c + i < count) sum = terms.AddTo(sum, begin + c + i, ColumnCount<kColumns>());
+    }
+    added += kSumPack;
+    if (added % kSumFold == 0) total += sum, sum = 0.0f;
   }
-  return total;
+  return total + sum;
 }
 
-// Stores `parts` sums of `count` terms each. kTogether: edges whose terms a thread has on their way at the same time.
-template <int kTogether, int kTile, class Terms>
+// Stores `parts` sums of `count` terms each, read kColumns at a time: kSumPack if count is a multiple of it, or 1.
+// kTogether: edges whose terms a thread has on their way at the same time.
+template <int kTogether, int kColumns, int kTile, class Terms>
 __device__ __forceinline__ void StoreSums(const ProgramTile<kTile>& tile, int first_register, int parts, int count,
                                           const Activation& activation, const Terms& terms) {
   constexpr int kStride = ProgramTile<kTile>::kStride, kWarpEdges = ProgramTile<kTile>::kWarpEdges;
@@ -90,19 +97,35 @@ __device__ __forceinline__ void StoreSums(const ProgramTile<kTile>& tile, int fi
     ForEachNumber(tile, parts, [&](int edge, int part) {
       const auto of_edge = terms.OfEdge(edge);
       float sum = 0.0f;
-      for (int c = part * count; c < (part + 1) * count; ++c) sum = of_edge.AddTo(sum, c);
+      for (int c = 0; c < count; c += kColumns) sum = of_edge.AddTo(sum, part * count + c, ColumnCount<kColumns>());
       to[part * kStride + edge] = Activate(activation, sum);
     });
     return;
   }
+  const int chains = count <= kSumLanes / 2 * kSumPack ? kSumLanes / 2 : kSumLanes, together = kSumLanes / chains;
   const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * kWarpEdges;
+  const int chain = lane % chains, of_together = lane % kSumLanes / chains;
+  if (first >= tile.edges) return;  // the whole warp
 #pragma unroll kTogether
-  for (int e = lane % kEdgesAcross; e < kWarpEdges; e += kEdgesAcross) {  // as often in all lanes
+  for (int e = lane / kSumLanes; e < kWarpEdges; e += 32 / kSumLanes) {  // as often in all lanes
     const auto of_edge = terms.OfEdge(min(first + e, tile.edges - 1));
-    for (int part = 0; part < parts; ++part) {
-      const float sum = SumAcross(of_edge, part * count, count, lane);
-      if (lane / kEdgesAcross == part % kColumnsAcross && first + e < tile.edges) {
-        to[part * kStride + first + e] = Activate(activation, sum);
+    for (int some = 0; some < parts; some += together * kSumsAtOnce) {
+      float sums[kSumsAtOnce];
+#pragma unroll
+      for (int s = 0; s < kSumsAtOnce; ++s) {
+        const int part = min(some + s * together + of_together, parts - 1);
+        sums[s] = some + s * together < parts ? ChainOf<kColumns>(of_edge, part * count, count, chain, chains) : 0.0f;
+      }
+#pragma unroll
+      for (int s = 0; s < kSumsAtOnce; ++s) {
+#pragma unroll
+        for (int distance = 1; distance < kSumLanes; distance *= 2) {
+          if (distance < chains) sums[s] += __shfl_xor_sync(kWholeWarp, sums[s], distance);
+        }
+        const int part = some + s * together + of_together;
+        if (chain == 0 && part < parts && first + e < tile.edges) {
+          to[part * kStride + first + e] = Activate(activation, sums[s]);
+        }
       }
     }
   }
@@ -152,10 +175,10 @@ __device__ __forceinline__ void Execute(const ExpressionParams& params, const Pr
     case TileOp::kLinear:
       return Multiply(tile, i);
     case TileOp::kDot:
-      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, DotTerms{a, b});
+      StoreSums<1, 1>(tile, i.to, i.width, i.a.width / i.width, i.activation, DotTerms{a, b});
       break;
     case TileOp::kSum:
-      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, SumTerms{a});
+      StoreSums<1, 1>(tile, i.to, i.width, i.a.width / i.width, i.activation, SumTerms{a});
       break;
     case TileOp::kRepeat:
       StoreValue(tile, i.to, i.width, Repeated<OperandValue<kTile>>{a, i.width / i.a.width, i.activation});
@@ -174,13 +197,13 @@ struct InterpretedProgram {
 #pragma unroll 1
     for (int i = 0; i < params.shape.instructions; ++i) Execute(params, tile, params.instructions[i]);
   }
-  // Calls use(result, its messages) for each.
+  // Calls use(result, its messages, how many columns of them a thread takes) for each.
   template <int kTile, class Use>
   __device__ static void ForEachResult(const ExpressionParams& params, const ProgramTile<kTile>& tile, const Use& use) {
 #pragma unroll 1
     for (int r = 0; r < params.shape.results; ++r) {
       const TileResult result = params.results[r];
-      use(result, RegisterValue<kTile>{tile, result.value});
+      use(result, RegisterValue<kTile>{tile, result.value}, ColumnCount<1>());
     }
   }
 };
