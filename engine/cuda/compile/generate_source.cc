@@ -38,13 +38,14 @@ class Source {
  public:
   explicit Source(const FusedProgram& fused) : fused_(fused), is_kept_(fused.kept.size(), false) {}
 
-  std::string Text(int tile, bool in_shared) {
+  std::string Text(int tile, bool in_shared, int part_columns) {
     std::string text =
         "#include \"engine/cuda/message/expression/detail/expression_blocks.cuh\"\n"
         "namespace vicinal::cuda {\n"
         "template <bool kInPacks>\n"
         "struct CompiledProgram {\n";
     absl::StrAppend(&text, "  static constexpr bool kRegistersInShared = ", in_shared ? "true" : "false", ";\n");
+    absl::StrAppend(&text, "  static constexpr int kPartColumns = ", part_columns, ";\n");
     text +=
         "  template <int kTile>\n"
         "  __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {\n";
@@ -188,8 +189,8 @@ class Source {
 
 }  // namespace
 
-std::string GenerateSource(const FusedProgram& program, int tile, bool in_shared) {
-  return Source(program).Text(tile, in_shared);
+std::string GenerateSource(const FusedProgram& program, int tile, bool in_shared, int part_columns) {
+  return Source(program).Text(tile, in_shared, part_columns);
 }
 
 }  // namespace vicinal::cuda

@@ -14,9 +14,10 @@ namespace vicinal::cuda {
 // The kernel's name in the compiled code.
 inline constexpr char kCompiledKernel[] = "vicinal_expression";
 
-// For tiles of `tile` edges, whose registers fit shared memory or not. Weights and rows stay parameters: models with
+// For tiles of `tile` edges, whose registers fit shared memory or not, and blocks that reduce `part_columns` columns of
+// each result (0: all). Weights and rows stay parameters: models with
 // equal programs have equal sources.
-std::string GenerateSource(const FusedProgram& program, int tile, bool in_shared);
+std::string GenerateSource(const FusedProgram& program, int tile, bool in_shared, int part_columns);
 
 }  // namespace vicinal::cuda
 

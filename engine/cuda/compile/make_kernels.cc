@@ -33,7 +33,7 @@ std::string ProgramBesideLibrary() {
 CompileRequest RequestOf(const FusedProgram& program, const ExpressionPlan& plan, int capability) {
   CompileRequest request;
   request.version = CUDART_VERSION / 10 * 10;
-  request.source = GenerateSource(program, plan.tile, plan.block_floats == 0);
+  request.source = GenerateSource(program, plan.tile, plan.block_floats == 0, plan.part_columns);
   // Rounding as in the interpreter (engine/cuda/CMakeLists.txt).
   request.options = {absl::StrCat("--gpu-architecture=sm_", capability), "--std=c++20", "--fmad=false",
                      "--device-as-default-execution-space", "--diag-suppress=554,177"};

@@ -51,10 +51,10 @@ TileProgram Program(bool over_edges) {
   return EncodeProgram(*CompileEdgeProgram(program, 2), {nullptr, nullptr});
 }
 
-CompileRequest RequestFor(const std::string& architecture, bool over_edges = true) {
+CompileRequest RequestFor(const std::string& architecture, bool over_edges = true, int part_columns = 0) {
   CompileRequest request;
   request.version = kVersion;
-  request.source = GenerateSource(FuseProgram(Program(over_edges)), 32, true);
+  request.source = GenerateSource(FuseProgram(Program(over_edges)), 32, true, part_columns);
   request.options = {"--gpu-architecture=" + architecture, "--std=c++20", "--fmad=false",
                      "--device-as-default-execution-space", "--diag-suppress=554,177"};
   for (const HeaderText& header : StandardHeaders()) request.headers.emplace_back(header.name, header.text);
@@ -110,6 +110,7 @@ TEST_F(NvrtcTest, GeneratedSourcesCompileWithoutCudasHeaders) {
     EXPECT_THAT(cubin, HasSubstr(kCompiledKernel));
   }
   EXPECT_THAT(Compile(RequestFor("sm_90", false)), HasSubstr(kCompiledKernel));
+  EXPECT_THAT(Compile(RequestFor("sm_90", true, 8)), HasSubstr(kCompiledKernel));
 }
 
 TEST_F(NvrtcTest, CompilersErrorsAreTold) {
@@ -169,6 +170,7 @@ TEST_F(CompileTest, KeysTellProgramsAndArchitecturesApart) {
   EXPECT_EQ(key, KeyOf(RequestFor("sm_90")));
   EXPECT_NE(key, KeyOf(RequestFor("sm_75")));
   EXPECT_NE(key, KeyOf(RequestFor("sm_90", false)));
+  EXPECT_NE(key, KeyOf(RequestFor("sm_90", true, 8)));
   CompileRequest newer = RequestFor("sm_90");
   newer.version += 10;
   EXPECT_NE(key, KeyOf(newer));

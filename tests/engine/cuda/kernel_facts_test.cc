@@ -359,7 +359,8 @@ TEST_F(CudaKernelFactsTest, PartitionDualTellsItsSettingsApart) {
   EXPECT_EQ(kernel.WhyUnsupported(problem), "");
 }
 
-// Each size of tile is compiled to be measured: the usual one, the same with more edges per block, and the others.
+// Each size of tile is compiled to be measured: the usual one, the same with more edges per block, and the others; and
+// one with parts of the columns where wide sources exceed the cache.
 TEST_F(CudaKernelFactsTest, MessageFunctionsHaveFewCandidatesAndOneOrder) {
   EdgeProgram program;
   program.sources = program.targets = 1;
@@ -375,8 +376,16 @@ TEST_F(CudaKernelFactsTest, MessageFunctionsHaveFewCandidatesAndOneOrder) {
   EXPECT_EQ(CompileExpression(kernel, problem, KernelConfig()), nullptr) << "there is no device to compile for";
   program.values[0].width = program.values[1].width = program.values[2].width = 20'000;
   const ExpressionProblem wide = ExpressionProblemOf(program, 1000, 1000, 9000);
-  EXPECT_THAT(kernel.Candidates(wide), ::testing::ElementsAre(KernelConfig(), KernelConfig{{0, 512}}))
+  EXPECT_THAT(kernel.Candidates(wide),
+              ::testing::ElementsAre(KernelConfig(), KernelConfig{{0, 512}}, KernelConfig{{0, 0, 0, 8192}}))
       << "no tile fits shared memory, and the one that serves is the default";
+  program.values[0].width = program.values[1].width = program.values[2].width = 64;
+  const ExpressionProblem large = ExpressionProblemOf(program, 200'000, 200'000, 4'000'000);
+  EXPECT_THAT(kernel.Candidates(large),
+              ::testing::ElementsAre(KernelConfig(), KernelConfig{{0, 512}}, KernelConfig{{32}}, KernelConfig{{16}},
+                                     KernelConfig{{0, 0, 0, 32}}))
+      << "columns whose sources fit the L2 cache";
+  for (const KernelConfig& config : kernel.Candidates(large)) EXPECT_EQ(kernel.ReductionOrder(large, config), 0);
 }
 
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.

@@ -186,6 +186,7 @@ class Encoder {
     result.first = first_;
     result.first_total = program_.shape.total_floats;
     first_ += result.width;
+    program_.shape.widest = std::max(program_.shape.widest, result.width);
     program_.shape.total_floats += FloatsOf(result.reduce) * result.width;
     program_.results.push_back(result);
   }

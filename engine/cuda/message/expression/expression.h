@@ -14,6 +14,13 @@
 
 namespace vicinal::cuda {
 
+// What a configuration asks for; 0: the plan chooses.
+struct ExpressionSettings {
+  int tile = 0;         // edges; one that does not fit becomes the largest that does
+  int64_t keys = 0;     // edges and rows per block
+  int64_t columns = 0;  // of each result per block, rounded up to whole sectors; 0: all
+};
+
 // How a program is laid out over blocks.
 struct ExpressionPlan {
   int tile = 64;               // edges: 16, 32 or 64
@@ -23,17 +30,19 @@ struct ExpressionPlan {
   int64_t partial_floats = 0;  // of all pieces of long rows
   int64_t partial_stride = 0;  // of each
   int64_t cells = 0;
-  int64_t tickets = 0;        // in scratch memory; 0: the context has enough
-  int64_t keys_per_item = 0;  // of programs over edges
-  int64_t items = 0;
+  int64_t tickets = 0;               // in scratch memory; 0: the context has enough
+  int64_t keys_per_item = 0;         // of programs over edges
+  int part_columns = kWholeResults;  // columns of each result that a block reduces
+  int64_t parts = 1;
+  int64_t part_items = 0;
+  int64_t items = 0;  // of all parts
 
   size_t scratch_bytes() const {
     return static_cast<size_t>(partial_floats + tickets + block_floats * most_blocks) * sizeof(float);
   }
 };
 
-// `tile`, `keys`: 0, or what a configuration asks for. A tile that does not fit becomes the largest that does.
-ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edges, int tile, int64_t keys,
+ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edges, const ExpressionSettings& settings,
                               const GpuLimits& limits);
 // Whether tiles of that many edges fit shared memory.
 bool TileFits(const TileShape& shape, int tile, const GpuLimits& limits);

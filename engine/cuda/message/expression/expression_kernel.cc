@@ -14,6 +14,7 @@
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/compile/fuse_program.h"
 #include "engine/cuda/compile/make_kernels.h"
+#include "engine/cuda/message/expression/column_parts.h"
 #include "engine/cuda/message/expression/encode_program.h"
 #include "engine/cuda/message/expression/expression.h"
 #include "engine/cuda/runtime/cuda_kernel.h"
@@ -75,6 +76,8 @@ class TileCompilation final : public ExpressionCompilation {
   const CompiledKernelUse kernel_;
 };
 
+// Parameters, in the order of their names.
+enum Parameter : size_t { kTile, kEdges, kCompile, kColumns };
 // Values of the parameter `compile`.
 enum Compilation : int32_t { kNeverCompile = -1, kCompileMeanwhile = 0, kCompileFirst = 1 };
 
@@ -88,21 +91,27 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   Refusal WhyUnsupported(const ExpressionProblem& problem) const override {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.code->width);
   }
-  std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "edges_per_block", "compile"}; }
+  std::vector<std::string_view> ParameterNames() const override {
+    return {"edge_tile", "edges_per_block", "compile", "columns_per_block"};
+  }
   std::vector<KernelConfig> Candidates(const ExpressionProblem& problem) const override {
     // Few, for each size of tile is compiled before it is measured: of compiled kernels, which have fewer registers.
-    const TileShape shape = FuseProgram(ProgramWithoutParameters(*problem.code)).program.shape;
+    const FusedProgram fused = FuseProgram(ProgramWithoutParameters(*problem.code));
+    const TileShape& shape = fused.program.shape;
     std::vector<KernelConfig> candidates = {KernelConfig()};
     if (shape.over_edges) candidates.push_back({{0, 512}});
     const int32_t usual = PlanOf(shape, problem, KernelConfig()).tile;
     for (const int32_t tile : {64, 32, 16})
       if (tile != usual && TileFits(shape, tile, limits_)) candidates.push_back({{tile}});
+    if (const int32_t columns = ColumnsInCache(fused, problem.cols, limits_); columns != 0) {
+      candidates.push_back({{0, 0, 0, columns}});
+    }
     return candidates;
   }
   size_t ScratchBytes(const ExpressionProblem& problem, const KernelConfig& config, int) const override {
     // Interpreted or compiled, whichever takes more.
     const TileProgram program = ProgramWithoutParameters(*problem.code);
-    return std::max(PlanOf(program.shape, problem, config).scratch_bytes(),
+    return std::max(PlanOf(program.shape, problem, Interpreted(config)).scratch_bytes(),
                     PlanOf(FuseProgram(program).program.shape, problem, config).scratch_bytes());
   }
   std::shared_ptr<const ExpressionForm> MakeForm(const ExpressionArgs& args,
@@ -113,7 +122,7 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     if (counted || !MayCompile(args.config)) return std::make_shared<const TileForm>(program, program.shape, nullptr);
     const FusedProgram fused = FuseProgram(program);
     auto kernel = FindKernel(fused, args.problem, args.config);
-    if (args.config.values[2] == kCompileFirst) kernel->Await();
+    if (args.config.values[kCompile] == kCompileFirst) kernel->Await();
     return std::make_shared<const TileForm>(program, fused.program.shape, std::move(kernel));
   }
   std::unique_ptr<ExpressionCompilation> Compile(const ExpressionProblem& problem,
@@ -132,7 +141,8 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const auto& form = static_cast<const TileForm&>(*formed.form);
     const void* const function = form.function();
     const TileShape& shape = function == nullptr ? form.shape() : form.compiled_shape();
-    const ExpressionPlan plan = PlanOf(shape, args.problem, args.config);
+    const ExpressionPlan plan =
+        PlanOf(shape, args.problem, function == nullptr ? Interpreted(args.config) : args.config);
     ExpressionParams params = ParamsOf(args, shape, formed.bytes);
     params.in_packs &= form.rows_in_packs();
     const cudaError_t error = PlaceExpression(plan, target, scratch, &params);
@@ -144,12 +154,19 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
 
  private:
   ExpressionPlan PlanOf(const TileShape& shape, const ExpressionProblem& problem, const KernelConfig& config) const {
-    const int64_t edges = std::max(config.values[1], 0);
-    return PlanExpression(shape, problem.rows, problem.edges, config.values[0], edges, limits_);
+    const ExpressionSettings settings = {config.values[kTile], std::max(config.values[kEdges], 0),
+                                         config.values[kColumns]};
+    return PlanExpression(shape, problem.rows, problem.edges, settings, limits_);
+  }
+  // What the interpreter obeys. It stores every value whole, so parts of the columns repeat its work: it has none while
+  // it stands in for a compiled kernel.
+  static KernelConfig Interpreted(KernelConfig config) {
+    if (config.values[kCompile] >= kCompileMeanwhile) config.values[kColumns] = 0;
+    return config;
   }
 
   bool MayCompile(const KernelConfig& config) const {
-    return device_ != nullptr && config.values[2] >= kCompileMeanwhile;
+    return device_ != nullptr && config.values[kCompile] >= kCompileMeanwhile;
   }
   // REQUIRES: MayCompile(config).
   CompiledKernelUse FindKernel(const FusedProgram& program, const ExpressionProblem& problem,

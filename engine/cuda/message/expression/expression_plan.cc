@@ -12,6 +12,9 @@ constexpr int kTiles[] = {64, 32, 16};
 constexpr int64_t kMostBlockBytes = int64_t{256} << 20;
 constexpr int64_t kBlocksPerSm = 8;
 constexpr int64_t kStaticBytes = 1 << 10;  // of the kernels
+// Columns of a part: whole sectors of a source's row, and no more parts than that, as each has its own tickets.
+constexpr int64_t kSectorColumns = 8, kMostParts = 64;
+constexpr int64_t kMostGrid = INT32_MAX;
 
 // Per edge of a tile: its source, target, place in its row, weight, and where its features are.
 int64_t EdgeBytes(int tile) { return tile * int64_t{24}; }
@@ -36,31 +39,41 @@ int ChooseTile(const TileShape& shape, int wanted, const GpuLimits& limits) {
   return 0;
 }
 
+// kWholeResults if that many columns have no result to divide.
+int PartColumns(const TileShape& shape, int64_t wanted) {
+  if (wanted <= 0) return kWholeResults;
+  const int64_t columns = RoundUp(std::max(wanted, (shape.widest + kMostParts - 1) / kMostParts), kSectorColumns);
+  return columns < shape.widest ? static_cast<int>(columns) : kWholeResults;
+}
+
 }  // namespace
 
 bool TileFits(const TileShape& shape, int tile, const GpuLimits& limits) {
   return limits.Fits(SharedBytes(shape, tile) + kStaticBytes);
 }
 
-ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edges, int tile, int64_t keys,
+ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edges, const ExpressionSettings& settings,
                               const GpuLimits& limits) {
   ExpressionPlan plan;
-  plan.tile = ChooseTile(shape, tile, limits);
+  plan.tile = ChooseTile(shape, settings.tile, limits);
   const bool fits = plan.tile != 0;
   if (!fits) plan.tile = 16;
   plan.shared_bytes = fits ? SharedBytes(shape, plan.tile) : EdgeBytes(plan.tile);
   if (shape.over_edges) {
-    const PieceScratch pieces(edges, kExpressionUnit, shape.total_floats, 1);
+    plan.part_columns = PartColumns(shape, settings.columns);
+    if (plan.part_columns != kWholeResults) plan.parts = (shape.widest + plan.part_columns - 1) / plan.part_columns;
+    const PieceScratch pieces(edges, kExpressionUnit, shape.total_floats, plan.parts);
     plan.cells = pieces.cells;
     plan.partial_stride = pieces.stride;
     plan.partial_floats = pieces.cells * pieces.stride;
     plan.tickets = RoundUp(pieces.tickets, 4);
     const int64_t share = (edges + rows) / (kBlocksPerSm * limits.multiprocessors);
-    plan.keys_per_item = keys != 0 ? keys : std::clamp<int64_t>(share, 32, 256);
-    plan.items = plan.cells + (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
+    plan.keys_per_item = settings.keys != 0 ? settings.keys : std::clamp<int64_t>(share, 32, 256);
+    plan.part_items = plan.cells + (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
   } else {
-    plan.items = (rows + plan.tile - 1) / plan.tile;
+    plan.part_items = (rows + plan.tile - 1) / plan.tile;
   }
+  plan.items = plan.parts * plan.part_items;
   if (!fits) {
     plan.block_floats = RoundUp(BlockFloats(shape, plan.tile), 4);
     plan.most_blocks = std::clamp<int64_t>(kMostBlockBytes / (plan.block_floats * int64_t{sizeof(float)}), 1,
@@ -70,7 +83,7 @@ ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edge
 }
 
 int64_t ExpressionGrid(const ExpressionPlan& plan) {
-  return plan.block_floats > 0 ? std::min(plan.items, plan.most_blocks) : plan.items;
+  return std::min(plan.items, plan.block_floats > 0 ? plan.most_blocks : kMostGrid);
 }
 
 cudaError_t LaunchCompiled(const void* function, const ExpressionParams& params, const ExpressionPlan& plan,
@@ -85,6 +98,9 @@ cudaError_t PlaceExpression(const ExpressionPlan& plan, const LaunchTarget& targ
                             ExpressionParams* params) {
   float* const floats = static_cast<float*>(scratch);
   params->items = plan.items;
+  params->part_items = plan.part_items;
+  // An interpreted program has one part then.
+  params->part_columns = plan.part_columns != kWholeResults ? plan.part_columns : params->shape.widest;
   params->keys_per_item = plan.keys_per_item;
   params->cells = plan.cells;
   params->partial_stride = plan.partial_stride;

@@ -17,6 +17,9 @@ inline constexpr int kExpressionThreads = 128;  // of a block
 // folded into its total. Part of the order of evaluation.
 inline constexpr int64_t kExpressionUnit = 128;
 inline constexpr int kExpressionFold = 64;
+// A compiled program's kPartColumns, and an interpreted one's.
+inline constexpr int kWholeResults = 0;   // a block reduces all columns of the results
+inline constexpr int kColumnsAtRun = -1;  // ExpressionParams::part_columns of them
 
 struct RowsOfNodes {
   const float* data = nullptr;
@@ -33,13 +36,17 @@ struct ExpressionParams {
   EdgeFeaturesView edge;
   MatrixView dst;
   Epilogue epilogue;
-  int64_t items = 0;  // of work: cells, then ranges of keys (FirstRowAt); or tiles of rows
+  // Of work: cells, then ranges of keys (FirstRowAt); or tiles of rows. With parts, those of a part of the columns come
+  // before the next part's.
+  int64_t items = 0;
+  int64_t part_items = 0;    // of each part
+  int32_t part_columns = 0;  // of each result
   int64_t keys_per_item = 0;
   // Partial results of long rows (row_pieces.h).
   int64_t cells = 0;
   int64_t partial_stride = 0;
   float* partials = nullptr;  // [cells][total_floats]
-  int* tickets = nullptr;
+  int* tickets = nullptr;     // [parts][cells]
   // Registers and totals of each block, where shared memory is too small for them; null: they fit.
   float* block_memory = nullptr;
   int64_t block_floats = 0;

@@ -72,6 +72,7 @@ struct TileShape {
   int32_t results = 0;
   int32_t registers = 0;
   int32_t width = 0;         // of all results
+  int32_t widest = 0;        // of them
   int32_t total_floats = 0;  // of a row, of all results
   int32_t edge_width = 0;    // features that are read; 0: none
   bool over_edges = true;

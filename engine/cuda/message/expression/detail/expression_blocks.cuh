@@ -6,8 +6,13 @@
 // each a column of a result over some of the rows, and carry an unfinished row to the next tile. Shares of a
 // softmax are computed before, once per score (FindShares).
 //
+// With parts of the columns (FeatGraph's feature tiles), a block reduces part_columns columns of each result, and all
+// blocks of a part stand before those of the next, so that what they gather is a narrower matrix. Nested values are
+// computed for these columns alone; values in registers and scores are computed whole for every part.
+//
 // Order of evaluation: a row's messages are joined in order, folded every 64 edges of the row; pieces of long rows are
-// joined in four chains. So bits depend neither on the tile, nor on the block, nor on other rows.
+// joined in four chains. Columns do not meet. So bits depend neither on the tile, nor on the block, nor on the part,
+// nor on other rows.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_DETAIL_EXPRESSION_BLOCKS_CUH_
 #define VICINAL_ENGINE_CUDA_MESSAGE_EXPRESSION_DETAIL_EXPRESSION_BLOCKS_CUH_
 
@@ -30,10 +35,26 @@ struct RunOfRows {
   EdgeRun run;
   int64_t cell;  // of a piece
   int turn;
+  int first_column;  // of the part
 
   __device__ float* Carried() const { return totals + turn * 2 * params.shape.total_floats; }
   __device__ float* Left() const { return totals + (1 - turn) * 2 * params.shape.total_floats; }
 };
+
+// Columns [first, stop) of a result, those of the block's part, and how many it has at most.
+struct PartOfResult {
+  int first, stop, most;
+};
+template <class Program, int kTile>
+__device__ __forceinline__ PartOfResult PartOf(const RunOfRows<kTile>& work, const TileResult& result) {
+  if constexpr (Program::kPartColumns == kWholeResults) {
+    return {0, result.width, result.width};
+  } else {
+    const int columns = Program::kPartColumns == kColumnsAtRun ? work.params.part_columns : Program::kPartColumns;
+    return {min(work.first_column, result.width), min(work.first_column + columns, result.width),
+            min(columns, result.width)};
+  }
+}
 
 // Sources, targets, weights and features of the edges from `base` on. The first is not before `row`.
 template <int kTile>
@@ -64,14 +85,16 @@ __device__ inline void FindTileEdges(const RunOfRows<kTile>& work, int64_t row, 
 // The largest score of a column's fold up to each edge, and each edge's share (ShareOf), by a warp per column of
 // scores. A row's folds begin anew, so that the numbers do not depend on the tile.
 template <int kTile>
-__device__ inline void FindShares(const RunOfRows<kTile>& work, const TileResult& result) {
+__device__ inline void FindShares(const RunOfRows<kTile>& work, const TileResult& result, const PartOfResult& part) {
   constexpr int kStride = ProgramTile<kTile>::kStride;
-  const int lane = threadIdx.x % 32;
-  for (int s = static_cast<int>(threadIdx.x) / 32; s < result.width / result.score_columns; s += kTileThreads / 32) {
+  const int lane = threadIdx.x % 32, stop = (part.stop + result.score_columns - 1) / result.score_columns;
+  int s = part.first / result.score_columns + static_cast<int>(threadIdx.x) / 32;
+  for (; s < stop; s += kTileThreads / 32) {
+    const int column = max(s * result.score_columns, part.first);  // all columns of a score have the same largest one
     const float* const scores = work.tile.registers + (result.score + s) * kStride;
     float* const tops = work.tile.registers + (result.top + s) * kStride;
     float* const shares = work.tile.registers + (result.share + s) * kStride;
-    float before = work.Carried()[work.params.shape.total_floats + result.first_total + s * result.score_columns];
+    float before = work.Carried()[work.params.shape.total_floats + result.first_total + column];
     for (int first = 0; first < work.tile.edges; first += 32) {
       const int e = first + lane;
       const bool is_edge = e < work.tile.edges;
@@ -240,12 +263,14 @@ __device__ inline void ReduceTileColumns(const RunOfRows<kTile>& work, const Til
   }
 }
 
-// Calls use(result, c, total) for this thread's columns of all results, with an empty total of the result's kind.
+// Calls use(result, c, total) for this thread's columns of the part of all results, with an empty total of the result's
+// kind.
 template <class Program, int kTile, class Use>
 __device__ __forceinline__ void ForEachResultColumn(const RunOfRows<kTile>& work, const Use& use) {
   Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&, auto) {
     WithTotal(result, [&](auto total) {
-      for (int c = static_cast<int>(threadIdx.x); c < result.width; c += kTileThreads) use(result, c, total);
+      const PartOfResult part = PartOf<Program>(work, result);
+      for (int c = part.first + static_cast<int>(threadIdx.x); c < part.stop; c += kTileThreads) use(result, c, total);
     });
   });
 }
@@ -254,15 +279,16 @@ template <class Program, int kTile>
 __device__ inline void ReduceTile(const RunOfRows<kTile>& work, int64_t row, int64_t base) {
   bool shared = false;
   Program::ForEachResult(work.params, work.tile, [&](const TileResult& result, const auto&, auto) {
-    if (result.reduce == TileReduce::kSoftmax) FindShares(work, result), shared = true;
+    if (result.reduce == TileReduce::kSoftmax) FindShares(work, result, PartOf<Program>(work, result)), shared = true;
   });
   if (shared) __syncthreads();
   Program::ForEachResult(work.params, work.tile,
                          [&]<int kColumns>(const TileResult& result, const auto& value, ColumnCount<kColumns>) {
                            WithTotal(result, [&]<class Total>(Total) {
-                             const RowGroups split = GroupsFor(result.width / kColumns);
+                             const PartOfResult part = PartOf<Program>(work, result);
+                             const RowGroups split = GroupsFor(part.most / kColumns);
                              const int lane = static_cast<int>(threadIdx.x) % split.lanes;
-                             for (int c = lane * kColumns; c < result.width; c += split.lanes * kColumns) {
+                             for (int c = part.first + lane * kColumns; c < part.stop; c += split.lanes * kColumns) {
                                ReduceTileColumns<Total, kColumns>(work, result, value, split, c, row, base);
                              }
                            });
@@ -339,12 +365,12 @@ __device__ inline RunOfRows<kTile> StartBlock(const ExpressionParams& params, fl
   }
   const ProgramTile<kTile> tile = {
       floats, memory->features, memory->source, memory->target, memory->place, memory->weight, 0};
-  return {params, tile, floats + params.shape.registers * tile.kStride, {}, 0, 0};
+  return {params, tile, floats + params.shape.registers * tile.kStride, {}, 0, 0, 0};
 }
 
-// Item `item` of the work: the piece of a long row in that cell, or a range of rows.
+// Item `item` of a part's work: the piece of a long row in that cell, or a range of rows. `tickets`: the part's.
 template <class Program, int kTile>
-__device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, RowPiece* shared_piece) {
+__device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, int* tickets, RowPiece* shared_piece) {
   const ExpressionParams& params = work.params;
   const CsrView& adjacency = params.adjacency;
   const bool whole_rows = item >= params.cells;
@@ -377,7 +403,7 @@ __device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, RowPiece* s
     RunRows<Program>(work);
   }
   if (whole_rows || !shared_piece->split()) return;
-  if (BlockArrivesLast(params.tickets + shared_piece->first_cell, shared_piece->pieces)) {
+  if (BlockArrivesLast(tickets + shared_piece->first_cell, shared_piece->pieces)) {
     JoinPieces<Program>(work, *shared_piece);
   }
 }
@@ -389,7 +415,12 @@ __device__ inline void RunOverEdges(const ExpressionParams& params) {
   __shared__ RowPiece piece;
   RunOfRows<kTile> work = StartBlock<Program, kTile>(params, shared);
   for (int64_t item = blockIdx.x; item < params.items; item += gridDim.x) {
-    RunItem<Program>(work, item, &piece);
+    int64_t part = 0;
+    if constexpr (Program::kPartColumns != kWholeResults) {
+      part = item / params.part_items;
+      work.first_column = static_cast<int>(part * params.part_columns);
+    }
+    RunItem<Program>(work, item - part * params.part_items, params.tickets + part * params.cells, &piece);
     __syncthreads();
   }
 }

@@ -192,6 +192,7 @@ __device__ __forceinline__ void Execute(const ExpressionParams& params, const Pr
 // The program as it stands in memory. Compiled ones have the same members (compile/generate_source.h).
 struct InterpretedProgram {
   static constexpr bool kRegistersInShared = false;  // or true: known at run time
+  static constexpr int kPartColumns = kColumnsAtRun;
   template <int kTile>
   __device__ static void Run(const ExpressionParams& params, const ProgramTile<kTile>& tile) {
 #pragma unroll 1
