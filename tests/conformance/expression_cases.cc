@@ -340,34 +340,65 @@ KernelConfig Interpreted(const ExpressionKernel& kernel) {
   return config;
 }
 
-// Code that is compiled for the program gives the interpreter's bits. Says nothing where there is no compiler.
+// Columns of a block's part, for kernels that have a parameter of that name: heads of a softmax are cut or not, and the
+// last part is narrower or not, as the widths of the cases have it.
+constexpr int32_t kPartColumns[] = {16, 48};
+
+// Where `name` stands in a configuration; -1: the kernel has no such parameter.
+int ParameterOf(const ExpressionKernel& kernel, std::string_view name) {
+  const std::vector<std::string_view> names = kernel.ParameterNames();
+  const auto at = std::find(names.begin(), names.end(), name);
+  return at == names.end() ? -1 : static_cast<int>(at - names.begin());
+}
+
+// Code that is compiled for the program gives the interpreter's bits, also if blocks reduce parts of the columns. Says
+// nothing where there is no compiler.
 void CheckCompiled(Machine& machine, Report& report, const RegisteredKernel<ExpressionKernel>& kernel, const Case& c,
                    const HostMatrix& want) {
-  const std::vector<std::string_view> names = kernel.kernel().ParameterNames();
-  const auto compile = std::find(names.begin(), names.end(), "compile");
-  if (compile == names.end() || report.brief()) return;
+  const int compile = ParameterOf(kernel.kernel(), "compile"),
+            columns = ParameterOf(kernel.kernel(), "columns_per_block");
+  if (compile < 0 || report.brief()) return;
   // Compiling takes seconds: of the many programs of operations every fourth.
   static int operations = 0;
   if (c.name.starts_with("operations") && operations++ % 4 != 0) return;
-  KernelConfig first;
-  first.values[compile - names.begin()] = 1;
-  std::shared_ptr<const ExpressionForm> form;
-  const HostMatrix got = Run(machine, report, kernel, c, first, &form);
-  static bool told = false;
-  if (!form->compiled() && !std::exchange(told, true)) std::printf("not compiled: %s\n", form->Describe().c_str());
-  if (form->compiled()) report.CheckSame("expression compiled", c.name, got, want);
+  std::vector<KernelConfig> configurations(1);
+  if (columns >= 0 && c.step.program->over_edges && c.width() > kPartColumns[0]) {
+    configurations.emplace_back().values[columns] = kPartColumns[0];
+  }
+  for (KernelConfig& config : configurations) {
+    config.values[compile] = 1;
+    std::shared_ptr<const ExpressionForm> form;
+    const HostMatrix got = Run(machine, report, kernel, c, config, &form);
+    static bool told = false;
+    if (!form->compiled() && !std::exchange(told, true)) std::printf("not compiled: %s\n", form->Describe().c_str());
+    const bool parts = columns >= 0 && config.values[columns] != 0;
+    if (form->compiled()) report.CheckSame("expression compiled", c.name + (parts ? ", in parts" : ""), got, want);
+  }
 }
 
-// What tuning tries, and, where a kernel has `edges_per_block`, each of these with 512 of them.
+// What tuning tries, and, where a kernel has `edges_per_block`, each of these with 512 of them. Where it has
+// `columns_per_block`, also few columns per block, with large and small tiles and blocks.
 std::vector<KernelConfig> Configurations(const ExpressionKernel& kernel, const ExpressionProblem& problem) {
   std::vector<KernelConfig> configurations = kernel.Candidates(problem);
-  const std::vector<std::string_view> names = kernel.ParameterNames();
-  const auto edges = std::find(names.begin(), names.end(), "edges_per_block");
-  if (edges == names.end() || !problem.code->over_edges) return configurations;
-  for (size_t i = 0, count = configurations.size(); i < count; ++i) {
+  const int tile = ParameterOf(kernel, "edge_tile"), edges = ParameterOf(kernel, "edges_per_block"),
+            columns = ParameterOf(kernel, "columns_per_block");
+  if (!problem.code->over_edges) return configurations;
+  const auto add = [&configurations](const KernelConfig& config) {
+    if (std::count(configurations.begin(), configurations.end(), config) == 0) configurations.push_back(config);
+  };
+  for (size_t i = 0, count = configurations.size(); i < count && edges >= 0; ++i) {
     KernelConfig more = configurations[i];
-    more.values[edges - names.begin()] = 512;
-    if (more != configurations[i]) configurations.push_back(more);
+    more.values[edges] = 512;
+    add(more);
+  }
+  if (columns < 0) return configurations;
+  for (const int32_t part : kPartColumns) {
+    KernelConfig parts;
+    parts.values[columns] = part;
+    add(parts);
+    parts.values[edges] = 48;
+    parts.values[tile] = 16;
+    add(parts);
   }
   return configurations;
 }
@@ -393,6 +424,10 @@ void RunCase(Machine& machine, Report& report, const Case& c) {
       std::string name = c.name;
       for (const int32_t value : config.values) name += ", " + std::to_string(value);
       report.CheckSame(operation + " configured", name, Run(machine, report, *kernel, c, config), got);
+      const int columns = ParameterOf(kernel->kernel(), "columns_per_block");
+      if (columns < 0 || config.values[columns] == 0) continue;
+      report.CheckSame(operation + " configured in a field", name, Run(machine, report, *kernel, some, config),
+                       Picked(got, field.nodes));
     }
   }
 }
