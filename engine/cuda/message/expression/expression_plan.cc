@@ -39,6 +39,15 @@ int ChooseTile(const TileShape& shape, int wanted, const GpuLimits& limits) {
   return 0;
 }
 
+// Edges and rows of a block: equal shares that fill the device a whole number of times, as blocks of a last, partial time
+// would leave most of it idle.
+int64_t KeysPerItem(int64_t keys, const GpuLimits& limits) {
+  constexpr int64_t kFewest = 32, kMost = 256;
+  const int64_t at_once = kBlocksPerSm * limits.multiprocessors;
+  const int64_t times = std::max<int64_t>((keys + at_once * kMost - 1) / (at_once * kMost), 1);
+  return std::max((keys + at_once * times - 1) / (at_once * times), kFewest);
+}
+
 // kWholeResults if that many columns have no result to divide.
 int PartColumns(const TileShape& shape, int64_t wanted) {
   if (wanted <= 0) return kWholeResults;
@@ -67,8 +76,7 @@ ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edge
     plan.partial_stride = pieces.stride;
     plan.partial_floats = pieces.cells * pieces.stride;
     plan.tickets = RoundUp(pieces.tickets, 4);
-    const int64_t share = (edges + rows) / (kBlocksPerSm * limits.multiprocessors);
-    plan.keys_per_item = settings.keys != 0 ? settings.keys : std::clamp<int64_t>(share, 32, 256);
+    plan.keys_per_item = settings.keys != 0 ? settings.keys : KeysPerItem(edges + rows, limits);
     plan.part_items = plan.cells + (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
   } else {
     plan.part_items = (rows + plan.tile - 1) / plan.tile;
