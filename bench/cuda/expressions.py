@@ -4,11 +4,12 @@
 
   python3 bench/cuda/expressions.py --worker bin/vicinal_bench_worker --json expressions.json
 
-GINE with three features per edge, EdgeConv with a product of 64 x 64 per edge, GATv2 with four heads; 64 columns, a random graph. The expressions
+GINE with three features per edge, EdgeConv with a product of 64 x 64 per edge, GATv2 with four heads; 64 columns (--width), a random graph. The expressions
 are written so that no other step computes them: relu(z) as (z + |z|) / 2 and leaky_relu(z) as 0.6 z + 0.4 |z|. Contestants are plans of one
 layer without products of nodes where the function allows it; what products of nodes cost (model `products`) is subtracted from GATv2 and
-EdgeConv, for both ways have them. Times: the GPU's, of queued runs, in turn; the medians of --rounds turns. Answers are compared first
-(relative L2 at most 1e-5; interpreted and compiled bit by bit). Needs numpy."""
+EdgeConv, for both ways have them. `own` of EdgeConv is the kernel of message_reduce, forced; `layer` is the layer as plans compute it, which is an
+expression where its kernel is compiled. Times: the GPU's, of queued runs, in turn; the medians of --rounds turns. Answers are compared first
+(relative L2 at most 1e-5; expressions interpreted and compiled bit by bit). Needs numpy."""
 
 import argparse
 import json
@@ -24,8 +25,9 @@ import numpy as np
 
 from bench.peers import exchange, workers
 
-WIDTH, FEATURES, HEADS, TOLERANCE = 64, 3, 4, 1e-5
+FEATURES, HEADS, TOLERANCE = 3, 4, 1e-5
 RELU, LEAKY = "0.5 * (z + abs(z))", "0.6 * z + 0.4 * abs(z)"
+OWN_KERNELS = {"edgeconv": {"message_reduce": "template_spmm"}}
 KERNELS = {"interpreted": "edge_programs:compile=-1", "compiled": "edge_programs:compile=1"}
 
 
@@ -34,6 +36,7 @@ def parse_arguments():
     parser.add_argument("--worker", required=True, help="vicinal_bench_worker")
     parser.add_argument("--device", default="cuda:0", help="cpu: to try this script where there is no GPU")
     parser.add_argument("--sizes", default="20000x400000,200000x4000000", help="nodes x edges")
+    parser.add_argument("--width", type=int, default=64, help="columns, a multiple of 4")
     parser.add_argument("--functions", default="gine,edgeconv,gatv2")
     parser.add_argument("--settings", default="", help="more of the compiled kernel: edge_tile=32;edge_tile=32,edges_per_block=512")
     parser.add_argument("--rounds", type=int, default=7)
@@ -47,29 +50,24 @@ def random_tensors(**shapes):
     return {name: (random.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32) for name, shape in shapes.items()}
 
 
-def linear(name, bias=True):
-    return {"name": name, "type": "Linear", "args": {"out_channels": WIDTH, "bias": bias}}
-
-
-def functions():
+def functions(width):
     """name -> (own layers, expression layers, layers of both ways' products of nodes, tensors)"""
-    square, narrow = (WIDTH, WIDTH), (WIDTH, FEATURES)
+    square, narrow = (width, width), (width, FEATURES)
     gine = {"name": "a", "type": "GINEConv", "args": {"nn": [{"type": "ReLU"}], "edge_dim": FEATURES}}
     gine_message = {"edge_dim": FEATURES, "message": f"z = x_j + linear(edge_attr, lin); {RELU}", "update": "relu(x * (1 + eps) + aggr)"}
-    edge = {"name": "a", "type": "EdgeConv", "args": {"aggr": "max", "nn": [linear(""), {"type": "ReLU"}, linear("")]}}
-    for part in edge["args"]["nn"]:
-        part.pop("name", None)
+    linear = {"type": "Linear", "args": {"out_channels": width}}
+    edge = {"name": "a", "type": "EdgeConv", "args": {"aggr": "max", "nn": [linear, {"type": "ReLU"}, linear]}}
     edge_message = {"aggr": "max", "message": f"z = linear(cat(x_i, x_j - x_i), nn.0); linear({RELU}, nn.2)"}
-    gat = {"name": "a", "type": "GATv2Conv", "args": {"out_channels": WIDTH // HEADS, "heads": HEADS, "add_self_loops": False}}
+    gat = {"name": "a", "type": "GATv2Conv", "args": {"out_channels": width // HEADS, "heads": HEADS, "add_self_loops": False}}
     gat_message = {"message": "linear(x_j, lin_l)", "aggr": "softmax", "update": "aggr + bias",
                    "score": f"z = linear(x_j, lin_l) + linear(x_i, lin_r); dot({LEAKY}, att, {HEADS})"}  # fmt: skip
-    both = [{"name": "r", "type": "Linear", "inputs": ["x"], "args": {"out_channels": 2 * WIDTH}}]
+    both = [{"name": "r", "type": "Linear", "inputs": ["x"], "args": {"out_channels": 2 * width}}]
     return {
-        "gine": ([gine], [gine_message], None, {**random_tensors(**{"a.lin.weight": narrow, "a.lin.bias": (WIDTH,)}), "a.eps": np.zeros(1, np.float32)}),
-        "edgeconv": ([edge], [edge_message], both, random_tensors(**{"a.nn.0.weight": (WIDTH, 2 * WIDTH), "a.nn.0.bias": (WIDTH,),
-                     "a.nn.2.weight": square, "a.nn.2.bias": (WIDTH,)})),
-        "gatv2": ([gat], [gat_message], both, random_tensors(**{"a.lin_l.weight": square, "a.lin_l.bias": (WIDTH,), "a.lin_r.weight": square,
-                  "a.lin_r.bias": (WIDTH,), "a.att": (1, HEADS, WIDTH // HEADS), "a.bias": (WIDTH,)})),
+        "gine": ([gine], [gine_message], None, {**random_tensors(**{"a.lin.weight": narrow, "a.lin.bias": (width,)}), "a.eps": np.zeros(1, np.float32)}),
+        "edgeconv": ([edge], [edge_message], both, random_tensors(**{"a.nn.0.weight": (width, 2 * width), "a.nn.0.bias": (width,),
+                     "a.nn.2.weight": square, "a.nn.2.bias": (width,)})),
+        "gatv2": ([gat], [gat_message], both, random_tensors(**{"a.lin_l.weight": square, "a.lin_l.bias": (width,), "a.lin_r.weight": square,
+                  "a.lin_r.bias": (width,), "a.att": (1, HEADS, width // HEADS), "a.bias": (width,)})),
     }  # fmt: skip
 
 
@@ -80,40 +78,44 @@ class Contest:
     def start(self, graph, nodes):
         """A worker of its own for each contestant, so that none plans anew in its turn."""
         worker = workers.Process([self.options.worker, "4", self.options.device])
-        worker.ask("graph", file=graph, nodes=nodes, features=WIDTH, order="none")
+        worker.ask("graph", file=graph, nodes=nodes, features=self.options.width, order="none")
         return worker
 
     def forward(self, worker, name, layers, tensors, kernels):
         files = {key: os.path.join(self.folder, f"{name}.{key}") for key in ("architecture", "weights", "result")}
         with open(files["architecture"], "w", encoding="utf-8") as file:
-            json.dump({"format": "vicinal.model/1", "in_channels": WIDTH, "layers": layers}, file)
+            json.dump({"format": "vicinal.model/1", "in_channels": self.options.width, "layers": layers}, file)
         exchange.write_safetensors(files["weights"], tensors)
         answer = worker.ask("forward", kernels=kernels, **files)
         return answer["kernels"], np.fromfile(files["result"], np.float32)
 
-    def contestants(self, own, message, products, tensors):
+    def contestants(self, name, own, message, products, tensors):
         expression = [{"name": "a", "type": "MessagePassing", "args": message[0]}]
-        made = {"own": (own, tensors, {})}
+        made = {"own": (own, tensors, OWN_KERNELS.get(name, {}))}
+        if name in OWN_KERNELS:
+            made["layer"] = (own, tensors, {"expression": KERNELS["compiled"]} if self.options.device != "cpu" else {})
         for name, kernel in KERNELS.items():
             made[name] = (expression, tensors, {"expression": kernel if self.options.device != "cpu" else "edge_tiles"})
         for setting in filter(None, self.options.settings.split(";")):
             made[setting] = (expression, tensors, {"expression": f"edge_programs:compile=1,{setting}"})
         if products:
-            made["products"] = (products, random_tensors(**{"r.weight": (2 * WIDTH, WIDTH), "r.bias": (2 * WIDTH,)}), {})
+            out = products[0]["args"]["out_channels"]
+            made["products"] = (products, random_tensors(**{"r.weight": (out, self.options.width), "r.bias": (out,)}), {})
         return made
 
     def run(self, name, graph, nodes, edges):
-        made = self.contestants(*functions()[name])
-        cell = {"function": name, "nodes": nodes, "edges": edges, "kernels": {}}
+        made = self.contestants(name, *functions(self.options.width)[name])
+        cell = {"function": name, "width": self.options.width, "nodes": nodes, "edges": edges, "kernels": {}}
         processes, answers, times = {}, {}, {}
         try:
             for way, (layers, tensors, kernels) in made.items():
                 processes[way] = self.start(graph, nodes)
                 cell["kernels"][way], answers[way] = self.forward(processes[way], way.replace("=", "_"), layers, tensors, kernels)
                 times[way] = []
-            cell["error"] = float(np.linalg.norm(answers["compiled"] - answers["own"]) / np.linalg.norm(answers["own"]))
+            cell["error"] = max(float(np.linalg.norm(answers[way] - answers["own"]) / np.linalg.norm(answers["own"]))
+                                for way in ("compiled", "layer") if way in answers)  # fmt: skip
             cell["equal_bits"] = all(np.array_equal(answers[way].view(np.uint32), answers["interpreted"].view(np.uint32))
-                                     for way in made if way not in ("own", "products"))  # fmt: skip
+                                     for way in made if way not in ("own", "layer", "products"))  # fmt: skip
             for _ in range(self.options.rounds):
                 for way, process in processes.items():
                     answer = process.ask("time", budget_ms=self.options.turn_ms, most=400)
@@ -134,12 +136,12 @@ class Contest:
         return cell
 
 
-def write_graph(folder, nodes, edges):
+def write_graph(folder, nodes, edges, width):
     random = np.random.default_rng(5)
     ends = random.integers(0, nodes, (2, edges))
     file = os.path.join(folder, "graph")
     exchange.write_safetensors(file, {"edge_index": ends[:, np.argsort(ends[1], kind="stable")].astype(np.int32),
-                                      "edge_attr": exchange.pattern(edges, FEATURES), "x": exchange.pattern(nodes, WIDTH)})  # fmt: skip
+                                      "edge_attr": exchange.pattern(edges, FEATURES), "x": exchange.pattern(nodes, width)})  # fmt: skip
     return file
 
 
@@ -150,7 +152,7 @@ def main():
         contest = Contest(options, folder)
         for size in options.sizes.split(","):
             nodes, edges = (int(number) for number in size.split("x"))
-            graph = write_graph(folder, nodes, edges)
+            graph = write_graph(folder, nodes, edges, options.width)
             for name in options.functions.split(","):
                 cells.append(contest.run(name, graph, nodes, edges))
                 print(json.dumps(cells[-1]), flush=True)

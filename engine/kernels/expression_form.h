@@ -66,7 +66,28 @@ class ExpressionFormMaker {
     (void)problem, (void)config;
     return nullptr;
   }
+  // Why runs of the program in that configuration will not have the speed of compiled code: nothing compiles here, or
+  // the values of an edge leave no room for a tile of usual size. Empty: they will, as soon as the code is there. Plans
+  // decide by it what they leave to this operation, so it depends on neither rows nor edges, and is the same until the
+  // process ends. The first call may wait for the compiler to start.
+  virtual std::string WhyNotFast(const ExpressionProblem& problem, const KernelConfig& config) const {
+    (void)problem, (void)config;
+    return "it interprets programs";
+  }
 };
+
+// Whether `kernel` may compile programs.
+template <class KernelT>
+bool MakesForms(const KernelT& kernel) {
+  return dynamic_cast<const ExpressionFormMaker*>(&kernel) != nullptr;
+}
+
+// As ExpressionFormMaker::WhyNotFast; not empty if `kernel` makes no forms.
+template <class KernelT>
+std::string WhyNotFast(const KernelT& kernel, const ExpressionProblem& problem, const KernelConfig& config) {
+  const auto* const maker = dynamic_cast<const ExpressionFormMaker*>(&kernel);
+  return maker != nullptr ? maker->WhyNotFast(problem, config) : "it interprets programs";
+}
 
 // As ExpressionFormMaker::Compile; null also if `kernel` makes no forms.
 template <class KernelT>
@@ -96,8 +117,7 @@ Status SetExpressionParameters(const KernelT& kernel, std::vector<const void*> p
 // What `kernel` made of the program of `args`; null: it makes no forms.
 template <class KernelT>
 const ExpressionForm* FormOf(const KernelT& kernel, const ExpressionArgs& args) {
-  const bool makes_forms = dynamic_cast<const ExpressionFormMaker*>(&kernel) != nullptr;
-  return makes_forms ? static_cast<const FormedParameters&>(*args.parameters).form.get() : nullptr;
+  return MakesForms(kernel) ? static_cast<const FormedParameters&>(*args.parameters).form.get() : nullptr;
 }
 
 }  // namespace vicinal

@@ -150,4 +150,13 @@ StatusOr<std::string> CompileInChild(const CompileRequest& request, const ChildL
   return std::move(reply.cubin);
 }
 
+std::string WhyCannotCompile(int version, int capability, const ChildLimits& limits) {
+  CompileRequest request;
+  request.version = version;
+  request.source = "extern \"C\" __global__ void nothing() {}\n";
+  request.options = {absl::StrCat("--gpu-architecture=sm_", capability)};
+  const StatusOr<std::string> cubin = CompileInChild(request, limits);
+  return cubin.ok() ? std::string() : std::string(cubin.status().message());
+}
+
 }  // namespace vicinal::cuda

@@ -23,6 +23,10 @@ struct ChildLimits {
 // a limit or a signal, an answer that is none, or what the compiler says. Waits; no child is left behind. Thread-safe.
 StatusOr<std::string> CompileInChild(const CompileRequest& request, const ChildLimits& limits);
 
+// Why CompileInChild would fail for any request of that version (CompileRequest) and compute capability; empty: it
+// compiled a kernel that does nothing.
+std::string WhyCannotCompile(int version, int capability, const ChildLimits& limits);
+
 }  // namespace vicinal::cuda
 
 #endif  // VICINAL_ENGINE_CUDA_COMPILE_CHILD_COMPILER_H_

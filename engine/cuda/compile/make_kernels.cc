@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -30,9 +31,24 @@ std::string ProgramBesideLibrary() {
   return absl::StrCat(slash == std::string::npos ? "." : library.substr(0, slash), "/../bin/vicinal-kernel-compiler");
 }
 
+int CapabilityOf(CudaDevice* device) {
+  int major = 0, minor = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal());
+  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal());
+  return 10 * major + minor;
+}
+
+// Of this build's compiler, as NVRTC counts.
+constexpr int kCompilerVersion = CUDART_VERSION / 10 * 10;
+
+ChildLimits LimitsOf(const RunTimeCompilation& setting) {
+  return {setting.compiler.empty() ? ProgramBesideLibrary() : setting.compiler, setting.wall_time,
+          setting.memory_bytes};
+}
+
 CompileRequest RequestOf(const FusedProgram& program, const ExpressionPlan& plan, int capability) {
   CompileRequest request;
-  request.version = CUDART_VERSION / 10 * 10;
+  request.version = kCompilerVersion;
   request.source = GenerateSource(program, plan.tile, plan.block_floats == 0, plan.part_columns);
   // Rounding as in the interpreter (engine/cuda/CMakeLists.txt).
   request.options = {absl::StrCat("--gpu-architecture=sm_", capability), "--std=c++20", "--fmad=false",
@@ -82,9 +98,7 @@ class CudaKernelMaker final : public KernelMaker {
         return made;
       }
     }
-    const ChildLimits limits = {setting.compiler.empty() ? ProgramBesideLibrary() : setting.compiler, setting.wall_time,
-                                setting.memory_bytes};
-    const StatusOr<std::string> cubin = CompileInChild(job.request, limits);
+    const StatusOr<std::string> cubin = CompileInChild(job.request, LimitsOf(setting));
     MadeKernel made;
     if (cubin.ok()) made = Load(*cubin, job.shared_bytes);
     const double seconds = SecondsSince(begin);
@@ -130,16 +144,23 @@ CompiledKernels& AllKernels() {
 }  // namespace
 
 CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const ExpressionPlan& plan, CudaDevice* device) {
-  int major = 0, minor = 0;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device->ordinal());
-  cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device->ordinal());
   KernelJob job;
-  job.request = RequestOf(program, plan, 10 * major + minor);
+  job.request = RequestOf(program, plan, CapabilityOf(device));
   job.key = KeyOf(job.request);
   job.shared_bytes = plan.shared_bytes;
   job.ordinal = device->ordinal();
   job.device = device;
   return AllKernels().Find(std::move(job));
+}
+
+const std::string& WhyNothingCompiles(CudaDevice* device) {
+  static const std::string* const why = [device] {
+    // Whoever plans waits for it, so it gets less time than a kernel.
+    ChildLimits limits = LimitsOf(CurrentRunTimeCompilation());
+    limits.wall_time = std::min<std::chrono::milliseconds>(limits.wall_time, std::chrono::seconds(10));
+    return new std::string(WhyCannotCompile(kCompilerVersion, CapabilityOf(device), limits));
+  }();
+  return *why;
 }
 
 }  // namespace vicinal::cuda

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/plan/node_kinds/expression.h"
 #include "engine/plan/node_kinds/propagate.h"
 #include "engine/plan/rewrite/fold.h"
 #include "engine/plan/rewrite/rewrite.h"
@@ -77,18 +78,27 @@ Status PlanBuilder::Rewrite() {
   program = FuseProducts(program, [this](const Node& node, int64_t out_width) {
     return WhyProductUnsupported(&context_, node, out_width);
   });
+  if (MayCompileExpressions(context_)) {
+    program = ExpressMessages(std::move(program), [this](const Node& node, const ExpressionStep& step) {
+      return WhyNotExpressed(&context_, node, step);
+    });
+  }
   return OkStatus();
 }
 
 int64_t PlanBuilder::PackingBytes() const {
   int64_t most = 0;
+  const auto add = [&](int64_t numbers, bool plain) {
+    const int64_t bytes = numbers * static_cast<int64_t>(sizeof(float));
+    const int64_t packed = context_.device.kind() == DeviceKind::kCpu ? 0 : 2 * bytes;  // on the host first
+    most = std::max(most, packed + (plain ? 0 : bytes));
+  };
   for (const Node& node : context_.program.nodes) {
     ForEachWeight(node, [&](const ProductWeightRef* weight) {
-      if (*weight == nullptr) return;
-      const int64_t bytes = (*weight)->rows * (*weight)->cols * static_cast<int64_t>(sizeof(float));
-      const int64_t packed = context_.device.kind() == DeviceKind::kCpu ? 0 : 2 * bytes;  // on the host first
-      most = std::max(most, packed + ((*weight)->plain() ? 0 : bytes));
+      if (*weight != nullptr) add((*weight)->rows * (*weight)->cols, (*weight)->plain());
     });
+    for (const WeightRef& parameter : node.expression.parameters)
+      add(static_cast<int64_t>(parameter->values.size()), true);
   }
   return most;
 }

@@ -52,6 +52,8 @@ class StepBinder {
   template <class K>
   StatusOr<Bound<K>*> Choose(const OperationKernels<K>& operation, const typename K::Problem& problem,
                              const TuningWork* work = nullptr);
+  // Beside the chosen kernel's own: the plan's bits depend on `id` (kernels/reduction_order.h).
+  void NoteReductionOrder(int64_t id) { layout_.NoteReductionOrder(step_, id); }
   // `weight` packed for the chosen kernel; shared by all nodes that multiply by the same weights of the model.
   template <class K>
   StatusOr<const void*> Pack(const Bound<K>& bound, const ProductWeight& weight);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions over edges with their reductions, and over rows: operation expression. The formula that Explain shows is
 // the program written out again.
-#include "engine/kernels/expression.h"
+#include "engine/plan/node_kinds/expression.h"
 
 #include <algorithm>
 #include <memory>
@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/kernels/expression.h"
 #include "engine/kernels/expression_form.h"
+#include "engine/plan/build/kernel_choice.h"
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
@@ -202,26 +204,37 @@ std::optional<TuningWork> WorkOf(const StepBinder& step, const ExpressionProblem
   return TuningWork{KeyOf(program, weights), step.node().adjacency, expression.program};
 }
 
+ExpressionProblem ProblemOver(const ExpressionStep& expression, const AdjacencyShape& shape) {
+  ExpressionProblem problem;
+  problem.code = CompileEdgeProgram(*expression.program, expression.parameters.size());
+  problem.rows = shape.rows;
+  problem.cols = shape.cols;
+  problem.edges = shape.edges;
+  return problem;
+}
+
+// Answers of plans with and without such a step differ in their last bits, so the plan has a revision of its own.
+int64_t OrderInPlaceOfMessages(const DeclaredOrder& order) {
+  return ReductionOrderId(kOperationName<MessageReduceProblem>, {order.name, order.version});
+}
+
 Status BindExpression(StepBinder* step) {
   const Node& node = step->node();
   const ExpressionStep& expression = node.expression;
   const EdgeProgram& program = *expression.program;
-  ExpressionProblem problem;
-  problem.code = CompileEdgeProgram(program, expression.parameters.size());
-  problem.rows = step->RowsOf(node.output);
   CsrView adjacency;
-  bool weighted = false;
+  AdjacencyShape shape;
+  shape.rows = step->RowsOf(node.output);
   if (program.over_edges) {
-    const AdjacencyShape shape = step->ShapeOfAdjacency();
-    problem.rows = shape.rows;
-    problem.cols = shape.cols;
-    problem.edges = shape.edges;
-    weighted = shape.weighted;
+    shape = step->ShapeOfAdjacency();
     VICINAL_ASSIGN_OR_RETURN(adjacency, step->Adjacency());
   }
-  const std::optional<TuningWork> work = WorkOf(*step, problem, weighted);
+  const ExpressionProblem problem = ProblemOver(expression, shape);
+  const std::optional<TuningWork> work = WorkOf(*step, problem, shape.weighted);
   VICINAL_ASSIGN_OR_RETURN(auto* bound,
                            step->Choose(step->registry().expression, problem, work.has_value() ? &*work : nullptr));
+  if (node.in_place_of_messages)
+    step->NoteReductionOrder(OrderInPlaceOfMessages(bound->kernel->kernel().declared_order()));
   ExpressionArgs& args = bound->args;
   args.adjacency = adjacency;
   VICINAL_RETURN_IF_ERROR(BindParameters(expression, step, bound));
@@ -232,6 +245,32 @@ Status BindExpression(StepBinder* step) {
 }
 
 }  // namespace
+
+bool MayCompileExpressions(const BuildContext& context) {
+  const auto& kernels = context.registry.expression.kernels();
+  return std::any_of(kernels.begin(), kernels.end(), [&context](const auto& entry) {
+    return entry->kernel().device() == context.device.kind() && MakesForms(entry->kernel());
+  });
+}
+
+std::string WhyNotExpressed(BuildContext* context, const Node& node, const ExpressionStep& step) {
+  const PlanRequest& request = context->request;
+  const OperationKernels<ExpressionKernel>& operation = context->registry.expression;
+  if (!ForcedText(request.forced, context->registry.message_reduce.operation()).empty())
+    return "the request forces a kernel of message_reduce";
+  const ExpressionProblem problem = ProblemOver(step, context->shapes.Of(node.adjacency));
+  bool tuned = false;
+  const auto choice = ChooseKernel(operation, problem, context->device.kind(), request, std::nullopt, &tuned);
+  if (!choice.ok()) return std::string(choice.status().message());
+  const ExpressionKernel& kernel = choice->kernel->kernel();
+  const auto config = ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(),
+                                      ForcedParameters(request.forced, operation.operation()));
+  if (!config.ok()) return std::string(config.status().message());
+  const std::string quarantined = WhyQuarantined(request.first_runs, operation, kernel, *config);
+  if (!quarantined.empty()) return quarantined;
+  const std::string why = WhyNotFast(kernel, problem, *config);
+  return why.empty() ? why : absl::StrCat(std::string(kernel.name()), ": ", why);
+}
 
 constinit const NodeTraits kExpressionTraits = {
     .kind = NodeKind::kExpression,

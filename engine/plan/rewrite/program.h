@@ -80,10 +80,11 @@ struct Node {
   Activation message_gate;                   // kGated: of the first half
   std::vector<MessageLayer> message_layers;  // after that; kMixture: of the features of edges
   std::optional<double>
-      softmax_temperature;    // the sum is weighted by a softmax of that temperature; absent: as `reduce`
-  EdgeTerm edge_term;         // kMessageReduce: added to u + v
-  AttentionStep attention;    // kAttention
-  ExpressionStep expression;  // kExpression, kRowExpression
+      softmax_temperature;            // the sum is weighted by a softmax of that temperature; absent: as `reduce`
+  EdgeTerm edge_term;                 // kMessageReduce: added to u + v
+  AttentionStep attention;            // kAttention
+  ExpressionStep expression;          // kExpression, kRowExpression
+  bool in_place_of_messages = false;  // kExpression: it was a kMessageReduce (ExpressMessages)
 };
 
 struct Program {

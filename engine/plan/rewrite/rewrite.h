@@ -60,9 +60,15 @@ Program NarrowGathers(Program program, Storage storage);
 // Why the device's kernel for this kPropagate cannot multiply its sums by W [out_width, width]; empty: it can.
 using ProductRefusal = std::function<std::string(const Node& propagate, int64_t out_width)>;
 // Fuses a product into an aggregation that has no other reader: one launch less, and the rows between them are never
-// stored. Runs last. It may depend on sizes and on measurements because it changes no bits: fused products add in the
+// stored. It may depend on sizes and on measurements because it changes no bits: fused products add in the
 // order of separate ones.
 Program FuseProducts(Program program, const ProductRefusal& why_unsupported);
+
+// Why the messages of a kMessageReduce stay with that operation rather than become `step`; empty: they do not.
+using ExpressionRefusal = std::function<std::string(const Node& message_reduce, const ExpressionStep& step)>;
+// Turns message networks, EdgeConv's and those of that form, into expressions. Their last bits differ, so steps note
+// a reduction order of their own. Runs after all others.
+Program ExpressMessages(Program program, const ExpressionRefusal& why_not);
 
 }  // namespace vicinal::internal
 

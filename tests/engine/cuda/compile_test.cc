@@ -130,6 +130,15 @@ TEST_F(NvrtcTest, OtherVersionsRefuse) {
   EXPECT_THAT(error, HasSubstr("for equal bits"));
 }
 
+// Plans decide by it before any program is compiled.
+TEST_F(NvrtcTest, WhetherItCompilesIsKnownWithoutAProgram) {
+  const std::string why = WhyCannotCompile(kVersion, 90, limits_);
+  if (why.find("NVRTC is not installed") != std::string::npos) GTEST_SKIP();
+  EXPECT_EQ(why, "");
+  EXPECT_THAT(WhyCannotCompile(kVersion + 50, 90, limits_), HasSubstr("for equal bits"));
+  EXPECT_NE(WhyCannotCompile(kVersion, 10, limits_), "") << "no such GPU";
+}
+
 TEST_F(NvrtcTest, MemoryIsBounded) {
   limits_.memory_bytes = int64_t{32} << 20;
   ErrorOf(CompileInChild(RequestFor("sm_90"), limits_));
@@ -137,6 +146,7 @@ TEST_F(NvrtcTest, MemoryIsBounded) {
 
 TEST_F(CompileTest, MissingProgram) {
   EXPECT_THAT(ErrorOf(CompileInChild(RequestFor("sm_90"), {"/nowhere/compiler"})), HasSubstr("/nowhere/compiler"));
+  EXPECT_THAT(WhyCannotCompile(kVersion, 90, {"/nowhere/compiler"}), HasSubstr("/nowhere/compiler"));
 }
 
 TEST_F(CompileTest, AHangingChildIsKilled) {

@@ -388,6 +388,23 @@ TEST_F(CudaKernelFactsTest, MessageFunctionsHaveFewCandidatesAndOneOrder) {
   for (const KernelConfig& config : kernel.Candidates(large)) EXPECT_EQ(kernel.ReductionOrder(large, config), 0);
 }
 
+// A message network is an expression where tiles of the size that was measured fit. Without a device nothing compiles.
+TEST_F(CudaKernelFactsTest, MessageFunctionsAreFastUpToSomeWidth) {
+  EdgeProgram program;
+  program.sources = program.targets = 1;
+  program.values = {testing::ValueOf(EdgeOp::kSource, 64, -1, -1, 0), testing::ValueOf(EdgeOp::kTarget, 64, -1, -1, 0),
+                    testing::ValueOf(EdgeOp::kAdd, 64, 0, 1), testing::ValueOf(EdgeOp::kActivation, 64, 2),
+                    testing::ValueOf(EdgeOp::kLinear, 64, 3, -1, 0)};
+  program.results = {{EdgeReduce::kMax, 4, -1}};
+  const ExpressionKernel& kernel = registry_.expression.kernels().front()->kernel();
+  const auto why_not = [&](int64_t width) {
+    for (EdgeValue& value : program.values) value.width = width;
+    return WhyNotFast(kernel, ExpressionProblemOf(program, 1000, 1000, 9000), {});
+  };
+  EXPECT_EQ(why_not(64), "it interprets programs here");
+  EXPECT_THAT(why_not(1024), ::testing::HasSubstr("of shared memory"));
+}
+
 // Without a device kernels are those of the newest GPU, but for what has to be verified on one.
 TEST_F(CudaKernelFactsTest, CublasIsUnfitWithoutAGpu) {
   const DenseUpdateProblem problem = {200'000, 256, 256};

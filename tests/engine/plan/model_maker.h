@@ -229,6 +229,21 @@ class ModelMaker {
     }
     return Add(step, {x}, in);
   }
+  // tanh(u_j + v_i), or tanh(u_j) with v < 0, and a product for each of `widths`, with a relu between two.
+  ValueId MessageNetwork(ValueId u, ValueId v, Reduce reduce, const std::vector<int64_t>& widths) {
+    EdgeMessageStep step;
+    step.reduce = reduce;
+    step.activation = {ActivationKind::kTanh};
+    int64_t in = widths_[u];
+    for (const int64_t width : widths) {
+      if (!step.nn.empty()) step.nn.push_back(ActivationStep{{ActivationKind::kRelu}});
+      step.nn.push_back(LinearStep{Draw({width, in}, 1.0 / std::sqrt(static_cast<double>(in))), Draw({width}, 1.0)});
+      in = width;
+    }
+    std::vector<ValueId> inputs = {u};
+    if (v >= 0) inputs.push_back(v);
+    return Add(std::move(step), std::move(inputs), in);
+  }
   ValueId Bias(ValueId x) { return Add(BiasStep{Draw({widths_[x]}, 1.0)}, {x}, widths_[x]); }
   ValueId Activate(ValueId x, ActivationKind kind, float slope = 0.1f) {
     return Add(ActivationStep{{kind, slope}}, {x}, widths_[x]);

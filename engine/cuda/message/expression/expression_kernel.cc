@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/compile/fuse_program.h"
 #include "engine/cuda/compile/make_kernels.h"
@@ -76,6 +77,9 @@ class TileCompilation final : public ExpressionCompilation {
   const CompiledKernelUse kernel_;
 };
 
+// What is known of the speed of compiled programs was measured with tiles of so many edges.
+constexpr int kFastTile = 64;
+
 // Parameters, in the order of their names.
 enum Parameter : size_t { kTile, kEdges, kCompile, kColumns };
 // Values of the parameter `compile`.
@@ -132,6 +136,16 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
     const std::vector<const void*> somewhere(problem.code->is_matrix.size(), this);
     const FusedProgram fused = FuseProgram(EncodeProgram(*problem.code, somewhere));
     return std::make_unique<TileCompilation>(FindKernel(fused, problem, config));
+  }
+  std::string WhyNotFast(const ExpressionProblem& problem, const KernelConfig& config) const override {
+    const TileShape shape = FuseProgram(ProgramWithoutParameters(*problem.code)).program.shape;
+    const int tile = PlanOf(shape, problem, KernelConfig()).tile;
+    if (tile < kFastTile) {
+      return absl::StrCat("the values of ", kFastTile, " edges, which it is fast with, do not fit twice into ",
+                          limits_.multiprocessor_shared_bytes, " bytes of shared memory");
+    }
+    if (!MayCompile(config)) return "it interprets programs here";
+    return WhyNothingCompiles(device_);
   }
 
  protected:
