@@ -79,7 +79,8 @@ Status PlanBuilder::Rewrite() {
     return WhyProductUnsupported(&context_, node, out_width);
   });
   if (MayCompileExpressions(context_)) {
-    program = ExpressMessages(std::move(program), [this](const Node& node, const ExpressionStep& step) {
+    // A copy, as above.
+    program = ExpressMessages(program, [this](const Node& node, const ExpressionStep& step) {
       return WhyNotExpressed(&context_, node, step);
     });
   }

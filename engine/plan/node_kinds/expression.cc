@@ -15,6 +15,7 @@
 #include "engine/kernels/expression_form.h"
 #include "engine/plan/build/kernel_choice.h"
 #include "engine/plan/build/step_binder.h"
+#include "engine/plan/node_kinds/message_reduce.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
 #include "engine/tune/kept_record.h"
@@ -218,6 +219,15 @@ int64_t OrderInPlaceOfMessages(const DeclaredOrder& order) {
   return ReductionOrderId(kOperationName<MessageReduceProblem>, {order.name, order.version});
 }
 
+// Why expressions were not compared with message_reduce on messages like those of `node`; empty: they were faster.
+std::string WhyNotMeasured(const Node& node) {
+  if (node.edge_term.width > 0) return "it was not measured with features of edges";
+  constexpr int64_t kNarrow = 8;
+  const bool wide = std::any_of(node.message_layers.begin(), node.message_layers.end(),
+                                [](const MessageLayer& layer) { return layer.weight->cols > kNarrow; });
+  return wide ? std::string() : absl::StrCat("it was not measured with products of at most ", kNarrow, " inputs");
+}
+
 Status BindExpression(StepBinder* step) {
   const Node& node = step->node();
   const ExpressionStep& expression = node.expression;
@@ -262,6 +272,8 @@ std::string WhyNotExpressed(BuildContext* context, const Node& node, const Expre
   bool tuned = false;
   const auto choice = ChooseKernel(operation, problem, context->device.kind(), request, std::nullopt, &tuned);
   if (!choice.ok()) return std::string(choice.status().message());
+  if (!WhyNoMessageKernel(context, node).empty()) return {};  // slow or not, it is the only one
+  if (const std::string why = WhyNotMeasured(node); !why.empty()) return why;
   const ExpressionKernel& kernel = choice->kernel->kernel();
   const auto config = ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(),
                                       ForcedParameters(request.forced, operation.operation()));

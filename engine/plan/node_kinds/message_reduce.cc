@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // EdgeConv: a message for each edge, the rest of the message MLP, and a reduction over in-edges: operation
 // message_reduce. EdgeMessageStep: the same with features of edges and a function of its own in place of the MLP.
+#include "engine/plan/node_kinds/message_reduce.h"
+
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/plan/build/kernel_choice.h"
 #include "engine/plan/build/step_binder.h"
 #include "engine/plan/node_kinds/node_traits.h"
 #include "engine/plan/node_kinds/step_description.h"
@@ -33,9 +37,7 @@ void SetForm(const Node& node, int64_t in, int64_t out, MessageReduceProblem* pr
   VICINAL_CHECK(problem->source_width() == in && problem->out_width() == out);
 }
 
-MessageReduceProblem ProblemOf(StepBinder* step) {
-  const Node& node = step->node();
-  const AdjacencyShape shape = step->ShapeOfAdjacency();
+MessageReduceProblem ProblemOf(const Program& program, const Node& node, const AdjacencyShape& shape) {
   MessageReduceProblem problem;
   problem.message = node.inputs.size() > 1 ? Message::kAdd : Message::kSource;
   problem.reduce = node.reduce;
@@ -47,7 +49,7 @@ MessageReduceProblem ProblemOf(StepBinder* step) {
   for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.message_layers[l].weight->rows;
   problem.edge_width = node.edge_term.width;
   problem.softmax = node.softmax_temperature.has_value();
-  SetForm(node, step->WidthOf(node.inputs[0]), step->WidthOf(node.output), &problem);
+  SetForm(node, program.values[node.inputs[0]].width, program.values[node.output].width, &problem);
   return problem;
 }
 
@@ -65,7 +67,8 @@ Status BindMessageReduce(StepBinder* step) {
   static_assert(kMaxEdgeConvLayers == kMaxMessageLayers + 1, "the first layer is multiplied per node");
   const Node& node = step->node();
   VICINAL_ASSIGN_OR_RETURN(const CsrView adjacency, step->Adjacency());
-  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().message_reduce, ProblemOf(step)));
+  VICINAL_ASSIGN_OR_RETURN(auto* bound, step->Choose(step->registry().message_reduce,
+                                                     ProblemOf(step->program(), node, step->ShapeOfAdjacency())));
   MessageReduceArgs& args = bound->args;
   args.adjacency = adjacency;
   args.activation = node.message_activation;
@@ -124,6 +127,14 @@ void DescribeMessageReduce(StepDescription* step) {
 }
 
 }  // namespace
+
+std::string WhyNoMessageKernel(BuildContext* context, const Node& node) {
+  const MessageReduceProblem problem = ProblemOf(context->program, node, context->shapes.Of(node.adjacency));
+  bool tuned = false;
+  const auto choice = ChooseKernel(context->registry.message_reduce, problem, context->device.kind(), context->request,
+                                   std::nullopt, &tuned);
+  return choice.ok() ? std::string() : std::string(choice.status().message());
+}
 
 constinit const NodeTraits kMessageReduceTraits = {
     .kind = NodeKind::kMessageReduce,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Message networks as programs of the operation expression, where its kernel is compiled for a program: the rest of the
 // network stays in one kernel that knows all its widths.
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,16 +12,11 @@
 namespace vicinal::internal {
 namespace {
 
-// Products per edge of no more inputs were not compared with the kernels of message_reduce.
-constexpr int64_t kNarrowInputs = 8;
-
 // EdgeConv's messages, and those of other layers that have its form.
 bool IsNetwork(const Node& node) {
-  if (node.kind != NodeKind::kMessageReduce || node.edge_function != EdgeFunction::kActivation) return false;
-  if (node.edge_term.width > 0 || node.softmax_temperature.has_value()) return false;
-  if (node.adjacency.weighting != EdgeWeighting::kNone) return false;
-  return std::any_of(node.message_layers.begin(), node.message_layers.end(),
-                     [](const MessageLayer& layer) { return layer.weight->cols > kNarrowInputs; });
+  return node.kind == NodeKind::kMessageReduce && node.edge_function == EdgeFunction::kActivation &&
+         !node.message_layers.empty() && !node.softmax_temperature.has_value() &&
+         node.adjacency.weighting == EdgeWeighting::kNone;
 }
 
 EdgeReduce ReduceOf(Reduce reduce) {
@@ -59,6 +53,15 @@ class ProgramMaker {
     rows.index = 0;
     return Put(std::move(rows));
   }
+  // W e + b, or e itself.
+  int32_t Features(const EdgeTerm& term) {
+    program_.edge_width = term.width;
+    EdgeValue features;
+    features.op = EdgeOp::kFeatures;
+    features.width = term.width;
+    const int32_t put = Put(std::move(features));
+    return term.weight != nullptr ? Product(put, term.weight, term.bias) : put;
+  }
   int32_t Sum(int32_t a, int32_t b) {
     EdgeValue sum;
     sum.op = EdgeOp::kAdd;
@@ -90,6 +93,7 @@ class ProgramMaker {
     program_.results = {{ReduceOf(node.reduce), value, -1}};
     ExpressionStep step;
     step.adjacency = node.adjacency;
+    step.edge_width = program_.edge_width;
     step.parameters = std::move(parameters_);
     step.program = std::make_shared<const EdgeProgram>(std::move(program_));
     return step;
@@ -109,12 +113,13 @@ class ProgramMaker {
   std::vector<WeightRef> parameters_;
 };
 
-// activation(u_j + v_i), then layer after layer.
+// activation(u_j + v_i + W e), then layer after layer.
 ExpressionStep NetworkProgram(const Program& program, const Node& node) {
   ProgramMaker maker;
   const int64_t width = program.values[node.inputs[0]].width;
   int32_t value = maker.Rows(EdgeOp::kSource, width);
   if (node.inputs.size() > 1) value = maker.Sum(value, maker.Rows(EdgeOp::kTarget, width));
+  if (node.edge_term.width > 0) value = maker.Sum(value, maker.Features(node.edge_term));
   value = maker.Activated(value, node.message_activation);
   for (const MessageLayer& layer : node.message_layers) {
     value = maker.Product(value, Rounded(*layer.weight), layer.bias != nullptr ? Rounded(*layer.bias) : nullptr);
@@ -144,10 +149,9 @@ Program ExpressMessages(Program program, const ExpressionRefusal& why_not) {
     if (!IsNetwork(node)) continue;
     ExpressionStep step = NetworkProgram(program, node);
     const std::string refusal = why_not(node, step);
-    program.Tell(refusal.empty()
-                     ? absl::StrCat(LayerNames(program, node),
-                                    ": the message network is an expression, as its kernel is compiled")
-                     : absl::StrCat(LayerNames(program, node), ": the message network is no expression: ", refusal));
+    program.Tell(
+        absl::StrCat(LayerNames(program, node), ": the message network is ",
+                     refusal.empty() ? "computed as an expression" : absl::StrCat("no expression: ", refusal)));
     if (refusal.empty()) node = Expressed(node, std::move(step));
   }
   return program;

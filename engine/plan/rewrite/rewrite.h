@@ -66,7 +66,8 @@ Program FuseProducts(Program program, const ProductRefusal& why_unsupported);
 
 // Why the messages of a kMessageReduce stay with that operation rather than become `step`; empty: they do not.
 using ExpressionRefusal = std::function<std::string(const Node& message_reduce, const ExpressionStep& step)>;
-// Turns message networks, EdgeConv's and those of that form, into expressions. Their last bits differ, so steps note
+// Turns message networks, EdgeConv's and those of that form, into expressions. Decisions depend on widths, the device
+// and the process, never on the graph. Their last bits differ, so steps note
 // a reduction order of their own. Runs after all others.
 Program ExpressMessages(Program program, const ExpressionRefusal& why_not);
 

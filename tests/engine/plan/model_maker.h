@@ -229,9 +229,15 @@ class ModelMaker {
     }
     return Add(step, {x}, in);
   }
-  // tanh(u_j + v_i), or tanh(u_j) with v < 0, and a product for each of `widths`, with a relu between two.
-  ValueId MessageNetwork(ValueId u, ValueId v, Reduce reduce, const std::vector<int64_t>& widths) {
+  // tanh(u_j + v_i), or tanh(u_j) with v < 0, and a product for each of `widths`, with a relu between two. `featured`:
+  // the first sum has the edge's features, too, which are multiplied unless u has as many columns.
+  ValueId MessageNetwork(ValueId u, ValueId v, Reduce reduce, const std::vector<int64_t>& widths, bool featured) {
     EdgeMessageStep step;
+    if (featured) step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    if (featured && widths_[u] != kEdgeFeatures) {
+      step.edge_weight = Draw({widths_[u], kEdgeFeatures}, 0.7);
+      step.edge_bias = Draw({widths_[u]}, 0.5);
+    }
     step.reduce = reduce;
     step.activation = {ActivationKind::kTanh};
     int64_t in = widths_[u];

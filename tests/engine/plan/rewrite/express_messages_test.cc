@@ -64,7 +64,7 @@ TEST(ExpressMessages, MakesAProgramOfANetwork) {
   EXPECT_EQ(made.results[0].reduce, EdgeReduce::kMean);
   ASSERT_EQ(node.expression.parameters.size(), 3u) << "two matrices and the last one's bias";
   EXPECT_THAT(node.expression.parameters[0]->shape, ElementsAre(12, 16));
-  EXPECT_THAT(program.decisions, Contains(HasSubstr("l0: the message network is an expression, as its kernel is")));
+  EXPECT_THAT(program.decisions, Contains(HasSubstr("l0: the message network is computed as an expression")));
 }
 
 TEST(ExpressMessages, TellsWhyNot) {
@@ -74,7 +74,7 @@ TEST(ExpressMessages, TellsWhyNot) {
   EXPECT_THAT(program.decisions, Contains("l0: the message network is no expression: no"));
 }
 
-// What was not measured, or has no network, stays as it is, and nothing is told.
+// What has no network, or one of something else, stays as it is, and nothing is told.
 TEST(ExpressMessages, LeavesOtherMessages) {
   const auto stays = [](const std::function<ValueId(ModelMaker&)>& layer) {
     ModelMaker maker(6);
@@ -87,7 +87,6 @@ TEST(ExpressMessages, LeavesOtherMessages) {
     EXPECT_THAT(program.decisions, Not(Contains(HasSubstr("the message network"))));
   };
   stays([](ModelMaker& maker) { return maker.EdgeConv(0, Reduce::kMax, {16}, {0}); });
-  stays([](ModelMaker& maker) { return maker.EdgeConv(0, Reduce::kMax, {8, 64}, {0, 0}); });
   stays([](ModelMaker& maker) { return maker.EdgeSum(0, Reduce::kSum, true); });
   stays([](ModelMaker& maker) { return maker.GatedMessages(0, 12, Reduce::kSum, false, true); });
   stays([](ModelMaker& maker) { return maker.SoftmaxMessages(0, 1.0, false); });
@@ -191,7 +190,7 @@ TEST_F(ExpressedPlans, EqualTheOracleInOtherLayers) {
   for (const bool both : {false, true}) {
     ModelMaker maker(kCols);
     const ValueId u = maker.Linear(0, 20, true), v = both ? maker.Linear(0, 20, false) : -1;
-    const ValueId reduced = maker.MessageNetwork(u, v, Reduce::kMean, {32, 12});
+    const ValueId reduced = maker.MessageNetwork(u, v, Reduce::kMean, {32, 12}, false);
     const auto model = maker.Done(maker.Activate(maker.Bias(reduced), ActivationKind::kElu));
     const auto plan = Build(model);
     ASSERT_EQ(LastOperation(*plan), "expression");
@@ -230,7 +229,7 @@ TEST_F(ExpressedPlans, AreExplained) {
   EXPECT_THAT(step.description, HasSubstr("max over "));
   EXPECT_THAT(step.description, HasSubstr("linear(leaky_relu(("));
   EXPECT_THAT(step.description, HasSubstr("W [12, 16]"));
-  EXPECT_THAT(plan->Decisions(), Contains("l0: the message network is an expression, as its kernel is compiled"));
+  EXPECT_THAT(plan->Decisions(), Contains("l0: the message network is computed as an expression"));
 }
 
 TEST_F(ExpressedPlans, WithoutACompilerMessagesStay) {
@@ -239,6 +238,38 @@ TEST_F(ExpressedPlans, WithoutACompilerMessagesStay) {
   EXPECT_EQ(LastOperation(*plan), "message_reduce");
   EXPECT_THAT(plan->Decisions(),
               Contains(absl::StrCat("l0: the message network is no expression: programs: ", kNoCompiler)));
+}
+
+TEST_F(ExpressedPlans, WhatWasNotMeasuredStays) {
+  const auto narrow = Build(EdgeConv(Reduce::kMax, {8, 64}, {0, 3}));
+  EXPECT_EQ(LastOperation(*narrow), "message_reduce");
+  EXPECT_THAT(narrow->Decisions(), Contains(HasSubstr("it was not measured with products of at most 8 inputs")));
+  ModelMaker maker(kCols);
+  const ValueId u = maker.Linear(0, 20, true);
+  const auto featured = Build(maker.Done(maker.MessageNetwork(u, -1, Reduce::kMax, {12}, true)));
+  EXPECT_EQ(LastOperation(*featured), "message_reduce");
+  EXPECT_THAT(featured->Decisions(), Contains(HasSubstr("it was not measured with features of edges")));
+}
+
+// As on a GPU, whose message networks read no features of edges. Here all kernels are quarantined.
+TEST_F(ExpressedPlans, WhatNoOtherKernelComputesIsAnExpression) {
+  why_not_ = kNoCompiler;
+  for (const auto& entry : registry_.message_reduce.kernels()) {
+    const MessageReduceKernel& kernel = entry->kernel();
+    runs_.Quarantine(ConfigurationName("message_reduce", kernel.name(), NameParameters(kernel, KernelConfig())));
+  }
+  for (const bool multiplied : {false, true}) {
+    for (const bool both : {false, true}) {
+      ModelMaker maker(kCols);
+      const int64_t width = multiplied ? 20 : kEdgeFeatures;
+      const ValueId u = maker.Linear(0, width, true), v = both ? maker.Linear(0, width, false) : -1;
+      const auto model = maker.Done(maker.MessageNetwork(u, v, Reduce::kMin, {7, 12}, true));
+      const auto plan = Build(model);
+      ASSERT_EQ(LastOperation(*plan), "expression");
+      const InterpreterInput input{&edges_, &x_, {}, EdgeFeaturesOf(edges_)};
+      ExpectNear(Run(*plan), *Interpret(*model, input, model->outputs[0].value), 12, multiplied ? "W e" : "e");
+    }
+  }
 }
 
 TEST_F(ExpressedPlans, RequestsMayForceEither) {
