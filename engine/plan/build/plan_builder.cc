@@ -83,6 +83,8 @@ Status PlanBuilder::Rewrite() {
     program = ExpressMessages(program, [this](const Node& node, const ExpressionStep& step) {
       return WhyNotExpressed(&context_, node, step);
     });
+    program = MultiplyPerEdge(
+        program, [this](const Node& node, const ExpressionStep& step) { return WhyNotPerEdge(&context_, node, step); });
   }
   return OkStatus();
 }

@@ -228,6 +228,31 @@ std::string WhyNotMeasured(const Node& node) {
   return wide ? std::string() : absl::StrCat("it was not measured with products of at most ", kNarrow, " inputs");
 }
 
+template <class K>
+bool IsForced(const BuildContext& context, const OperationKernels<K>& operation) {
+  return !ForcedText(context.request.forced, operation.operation()).empty();
+}
+
+StatusOr<KernelChoice<ExpressionKernel>> ChooseExpressionKernel(const BuildContext& context,
+                                                                const ExpressionProblem& problem) {
+  bool tuned = false;
+  return ChooseKernel(context.registry.expression, problem, context.device.kind(), context.request, std::nullopt,
+                      &tuned);
+}
+
+// Why runs of the program, with the parameters that the request forces, will not be fast; empty: they will.
+std::string WhyNotFastAsForced(const BuildContext& context, const ExpressionKernel& kernel,
+                               const ExpressionProblem& problem) {
+  const OperationKernels<ExpressionKernel>& operation = context.registry.expression;
+  const auto config = ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(),
+                                      ForcedParameters(context.request.forced, operation.operation()));
+  if (!config.ok()) return std::string(config.status().message());
+  if (std::string why = WhyQuarantined(context.request.first_runs, operation, kernel, *config); !why.empty())
+    return why;
+  const std::string why = WhyNotFast(kernel, problem, *config);
+  return why.empty() ? why : absl::StrCat(std::string(kernel.name()), ": ", why);
+}
+
 Status BindExpression(StepBinder* step) {
   const Node& node = step->node();
   const ExpressionStep& expression = node.expression;
@@ -264,24 +289,24 @@ bool MayCompileExpressions(const BuildContext& context) {
 }
 
 std::string WhyNotExpressed(BuildContext* context, const Node& node, const ExpressionStep& step) {
-  const PlanRequest& request = context->request;
-  const OperationKernels<ExpressionKernel>& operation = context->registry.expression;
-  if (!ForcedText(request.forced, context->registry.message_reduce.operation()).empty())
-    return "the request forces a kernel of message_reduce";
+  const KernelRegistry& registry = context->registry;
+  if (IsForced(*context, registry.message_reduce)) return "the request forces a kernel of message_reduce";
   const ExpressionProblem problem = ProblemOver(step, context->shapes.Of(node.adjacency));
-  bool tuned = false;
-  const auto choice = ChooseKernel(operation, problem, context->device.kind(), request, std::nullopt, &tuned);
+  const auto choice = ChooseExpressionKernel(*context, problem);
   if (!choice.ok()) return std::string(choice.status().message());
   if (!WhyNoMessageKernel(context, node).empty()) return {};  // slow or not, it is the only one
-  if (const std::string why = WhyNotMeasured(node); !why.empty()) return why;
-  const ExpressionKernel& kernel = choice->kernel->kernel();
-  const auto config = ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(),
-                                      ForcedParameters(request.forced, operation.operation()));
-  if (!config.ok()) return std::string(config.status().message());
-  const std::string quarantined = WhyQuarantined(request.first_runs, operation, kernel, *config);
-  if (!quarantined.empty()) return quarantined;
-  const std::string why = WhyNotFast(kernel, problem, *config);
-  return why.empty() ? why : absl::StrCat(std::string(kernel.name()), ": ", why);
+  if (std::string why = WhyNotMeasured(node); !why.empty()) return why;
+  return WhyNotFastAsForced(*context, choice->kernel->kernel(), problem);
+}
+
+std::string WhyNotPerEdge(BuildContext* context, const Node& node, const ExpressionStep& step) {
+  const KernelRegistry& registry = context->registry;
+  if (IsForced(*context, registry.message_reduce)) return "the request forces a kernel of message_reduce";
+  if (IsForced(*context, registry.dense_update)) return "the request forces its kernel";
+  const ExpressionProblem problem = ProblemOver(step, context->shapes.Of(node.adjacency));
+  const auto choice = ChooseExpressionKernel(*context, problem);
+  if (!choice.ok()) return std::string(choice.status().message());
+  return WhyNotFastAsForced(*context, choice->kernel->kernel(), problem);
 }
 
 constinit const NodeTraits kExpressionTraits = {

@@ -15,6 +15,8 @@ bool MayCompileExpressions(const BuildContext& context);
 // Like ExpressionRefusal (rewrite/rewrite.h): why the messages of `node`, a kMessageReduce, stay as they are; empty:
 // `step` is computed in their place.
 std::string WhyNotExpressed(BuildContext* context, const Node& node, const ExpressionStep& step);
+// The same for a product per edge.
+std::string WhyNotPerEdge(BuildContext* context, const Node& node, const ExpressionStep& step);
 
 }  // namespace vicinal::internal
 

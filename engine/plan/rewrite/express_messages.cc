@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Message networks as programs of the operation expression, where its kernel is compiled for a program: the rest of the
-// network stays in one kernel that knows all its widths.
+// Messages as programs of the operation expression, where its kernel is compiled for a program: message networks, whose
+// kernel then knows all widths; and products of few inputs, of which a source then has a few numbers to gather in place
+// of a row of results.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,77 @@ bool IsNetwork(const Node& node) {
   return node.kind == NodeKind::kMessageReduce && node.edge_function == EdgeFunction::kActivation &&
          !node.message_layers.empty() && !node.softmax_temperature.has_value() &&
          node.adjacency.weighting == EdgeWeighting::kNone;
+}
+
+// activation(u_j + v_i) and no more.
+bool IsActivatedSum(const Node& node) {
+  return node.kind == NodeKind::kMessageReduce && node.edge_function == EdgeFunction::kActivation &&
+         node.message_layers.empty() && node.edge_term.width == 0 && !node.softmax_temperature.has_value() &&
+         node.inputs.size() == 2 && node.adjacency.weighting == EdgeWeighting::kNone;
+}
+
+// What was measured: 8 inputs, and results from which on gathering them takes longer than computing them.
+constexpr int64_t kMostEdgeInputs = 8;
+constexpr int64_t kFewestEdgeResults = 128;
+
+// x W^T for both u and v of an activated sum: W (x_j + x_i), plus the sum of both biases.
+struct CommonProduct {
+  int producer = -1;  // the node that nobody else reads
+  ValueId x = 0;
+  WeightRef weight;
+  WeightRef bias;  // or null
+};
+
+// The sum of `count` numbers from `first` on and as many from `second` on; null for null.
+WeightRef SummedBias(const ParametersRef& bias, int64_t first, int64_t second, int64_t count) {
+  if (bias == nullptr) return nullptr;
+  auto sum = std::make_shared<Weight>();
+  sum->shape = {count};
+  for (int64_t i = 0; i < count; ++i)
+    sum->values.push_back(static_cast<float>(bias->values[first + i] + bias->values[second + i]));
+  return sum;
+}
+
+// Rows [first, first + count) of `weight`; null if those from `second` on differ.
+WeightRef CommonRows(const ProductWeight& weight, int64_t first, int64_t second, int64_t count) {
+  auto common = std::make_shared<Weight>();
+  common->shape = {count, weight.cols};
+  std::vector<double> row(weight.cols), other(weight.cols);
+  for (int64_t r = 0; r < count; ++r) {
+    weight.CopyRow(first + r, row.data());
+    weight.CopyRow(second + r, other.data());
+    if (row != other) return nullptr;
+    common->values.insert(common->values.end(), row.begin(), row.end());
+  }
+  return common;
+}
+
+// `reads`: of each root value.
+std::optional<CommonProduct> FindCommonProduct(const Program& program, const Node& node,
+                                               const std::vector<int>& producers, const std::vector<int>& reads) {
+  if (!IsActivatedSum(node)) return std::nullopt;
+  const Place u = PlaceOf(program, node.inputs[0]), v = PlaceOf(program, node.inputs[1]);
+  const int64_t width = program.values[node.inputs[0]].width;
+  const int producer = producers[u.root];
+  if (width < kFewestEdgeResults || u.root != v.root || producer < 0 || reads[u.root] != 2) return std::nullopt;
+  const Node& product = program.nodes[producer];
+  if (product.kind != NodeKind::kLinear || product.output != u.root || product.weight->cols > kMostEdgeInputs)
+    return std::nullopt;
+  EpilogueSpec rest = product.epilogue;
+  rest.bias = nullptr;
+  const ValueId x = product.inputs[0];
+  if (!rest.empty() || (x == kInputValue && program.sparse_input)) return std::nullopt;
+  WeightRef weight = CommonRows(*product.weight, u.offset, v.offset, width);
+  if (weight == nullptr) return std::nullopt;
+  return CommonProduct{producer, x, std::move(weight), SummedBias(product.epilogue.bias, u.offset, v.offset, width)};
+}
+
+// How often nodes read each root value or a part of it, and once more if it is the program's output.
+std::vector<int> CountReadsOfRoots(const Program& program) {
+  const std::vector<int> uses = CountUses(program);
+  std::vector<int> reads(uses.size(), 0);
+  for (size_t v = 0; v < uses.size(); ++v) reads[PlaceOf(program, static_cast<ValueId>(v)).root] += uses[v];
+  return reads;
 }
 
 EdgeReduce ReduceOf(Reduce reduce) {
@@ -128,6 +201,15 @@ ExpressionStep NetworkProgram(const Program& program, const Node& node) {
   return maker.Finish(value, node);
 }
 
+// activation(W (x_j + x_i) + b).
+ExpressionStep EdgeProductProgram(const Node& node, const CommonProduct& product) {
+  ProgramMaker maker;
+  const int64_t inputs = product.weight->shape[1];
+  const int32_t source = maker.Rows(EdgeOp::kSource, inputs);
+  const int32_t sum = maker.Sum(source, maker.Rows(EdgeOp::kTarget, inputs));
+  return maker.Finish(maker.Activated(maker.Product(sum, product.weight, product.bias), node.message_activation), node);
+}
+
 // `node` with `step` in place of its messages, the same inputs, output and epilogue.
 Node Expressed(const Node& node, ExpressionStep step) {
   Node expressed;
@@ -154,6 +236,32 @@ Program ExpressMessages(Program program, const ExpressionRefusal& why_not) {
                      refusal.empty() ? "computed as an expression" : absl::StrCat("no expression: ", refusal)));
     if (refusal.empty()) node = Expressed(node, std::move(step));
   }
+  return program;
+}
+
+Program MultiplyPerEdge(Program program, const ExpressionRefusal& why_not) {
+  const std::vector<int> producers = FindProducers(program), reads = CountReadsOfRoots(program);
+  std::vector<char> gone(program.nodes.size(), 0);
+  for (Node& node : program.nodes) {
+    const std::optional<CommonProduct> product = FindCommonProduct(program, node, producers, reads);
+    if (!product.has_value()) continue;
+    ExpressionStep step = EdgeProductProgram(node, *product);
+    const std::string refusal = why_not(node, step);
+    Node expressed = Expressed(node, std::move(step));
+    expressed.inputs = {product->x, product->x};
+    AddLayers(program.nodes[product->producer].layers, &expressed);
+    program.Tell(absl::StrCat(LayerNames(program, expressed), ": the product of ", product->weight->shape[1], " and ",
+                              product->weight->shape[0], " columns is computed per ",
+                              refusal.empty() ? "edge" : absl::StrCat("node: ", refusal)));
+    if (!refusal.empty()) continue;
+    node = std::move(expressed);
+    gone[product->producer] = 1;
+  }
+  std::vector<Node> left;
+  for (size_t i = 0; i < program.nodes.size(); ++i) {
+    if (!gone[i]) left.push_back(std::move(program.nodes[i]));
+  }
+  program.nodes = std::move(left);
   return program;
 }
 

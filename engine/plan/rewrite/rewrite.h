@@ -66,10 +66,14 @@ Program FuseProducts(Program program, const ProductRefusal& why_unsupported);
 
 // Why the messages of a kMessageReduce stay with that operation rather than become `step`; empty: they do not.
 using ExpressionRefusal = std::function<std::string(const Node& message_reduce, const ExpressionStep& step)>;
-// Turns message networks, EdgeConv's and those of that form, into expressions. Decisions depend on widths, the device
-// and the process, never on the graph. Their last bits differ, so steps note
-// a reduction order of their own. Runs after all others.
+// The next two turn messages into expressions. Last bits differ, so such steps note a reduction order of their own.
+// Decisions depend on widths, the device and the process, never on the graph. They run last.
+//
+// Message networks, EdgeConv's and those of that form.
 Program ExpressMessages(Program program, const ExpressionRefusal& why_not);
+// activation(W x_j + W x_i) for one W of few inputs and many outputs: computed per edge in place of gathering W x_j, if
+// nothing else reads the product.
+Program MultiplyPerEdge(Program program, const ExpressionRefusal& why_not);
 
 }  // namespace vicinal::internal
 

@@ -250,6 +250,17 @@ class ModelMaker {
     if (v >= 0) inputs.push_back(v);
     return Add(std::move(step), std::move(inputs), in);
   }
+  // relu(W x_j + b + W x_i + c).
+  ValueId PairMessages(ValueId x, int64_t width, Reduce reduce) {
+    const LinearStep of_source{Draw({width, widths_[x]}, 1.0 / std::sqrt(static_cast<double>(widths_[x]))),
+                               Draw({width}, 0.5)};
+    const LinearStep of_target{of_source.weight, Draw({width}, 0.5)};
+    EdgeMessageStep step;
+    step.reduce = reduce;
+    step.activation = {ActivationKind::kRelu};
+    const ValueId u = Add(of_source, {x}, width), v = Add(of_target, {x}, width);
+    return Add(std::move(step), {u, v}, width);
+  }
   ValueId Bias(ValueId x) { return Add(BiasStep{Draw({widths_[x]}, 1.0)}, {x}, widths_[x]); }
   ValueId Activate(ValueId x, ActivationKind kind, float slope = 0.1f) {
     return Add(ActivationStep{{kind, slope}}, {x}, widths_[x]);

@@ -16,6 +16,7 @@ namespace vicinal::testing {
 namespace {
 
 using internal::ExpressMessages;
+using internal::MultiplyPerEdge;
 using internal::Node;
 using internal::NodeKind;
 using internal::Program;
@@ -91,6 +92,63 @@ TEST(ExpressMessages, LeavesOtherMessages) {
   stays([](ModelMaker& maker) { return maker.GatedMessages(0, 12, Reduce::kSum, false, true); });
   stays([](ModelMaker& maker) { return maker.SoftmaxMessages(0, 1.0, false); });
   stays([](ModelMaker& maker) { return maker.MixedMessages(0, 12, Reduce::kSum, 12, false); });
+}
+
+Program Multiplied(ModelMaker& maker, ValueId output, bool sparse_input = false,
+                   const internal::ExpressionRefusal& why_not = Expresses) {
+  return MultiplyPerEdge(internal::RewriteModel(*maker.Done(output), output, sparse_input, {100, 500, 300}), why_not);
+}
+
+TEST(MultiplyPerEdge, ReadsTheInputsOfAProductInPlaceOfItsResults) {
+  ModelMaker maker(8);
+  const Program program = Multiplied(maker, maker.PairMessages(0, 128, Reduce::kMax));
+  ASSERT_THAT(KindsOf(program), ElementsAre(NodeKind::kExpression)) << "the product of nodes is gone";
+  const Node& node = program.nodes[0];
+  EXPECT_TRUE(node.in_place_of_messages);
+  EXPECT_THAT(node.inputs, ElementsAre(kInputValue, kInputValue));
+  EXPECT_THAT(OpsOf(*node.expression.program),
+              ElementsAre(EdgeOp::kSource, EdgeOp::kTarget, EdgeOp::kAdd, EdgeOp::kLinear, EdgeOp::kActivation));
+  ASSERT_EQ(node.expression.parameters.size(), 2u);
+  EXPECT_THAT(node.expression.parameters[0]->shape, ElementsAre(128, 8));
+  EXPECT_THAT(program.decisions, Contains("l2 + l0 + l1: the product of 8 and 128 columns is computed per edge"));
+}
+
+TEST(MultiplyPerEdge, TellsWhyNot) {
+  ModelMaker maker(8);
+  const Program program = Multiplied(maker, maker.PairMessages(0, 128, Reduce::kMax), false, Refuses);
+  EXPECT_THAT(KindsOf(program), ElementsAre(NodeKind::kLinear, NodeKind::kMessageReduce));
+  EXPECT_THAT(program.decisions, Contains("l2 + l0 + l1: the product of 8 and 128 columns is computed per node: no"));
+}
+
+TEST(MultiplyPerEdge, LeavesOtherMessages) {
+  const auto stays = [](const std::string& what, int64_t cols, const std::function<ValueId(ModelMaker&)>& layer,
+                        bool sparse_input = false) {
+    ModelMaker maker(cols);
+    const ValueId output = layer(maker);
+    const Program program = Multiplied(maker, output, sparse_input);
+    EXPECT_THAT(KindsOf(program), Contains(NodeKind::kMessageReduce)) << what;
+    EXPECT_THAT(program.decisions, Not(Contains(HasSubstr("is computed per")))) << what;
+  };
+  const auto pair = [](ModelMaker& maker) { return maker.PairMessages(0, 128, Reduce::kSum); };
+  stays("many inputs", 9, pair);
+  stays("sparse inputs", 8, pair, true);
+  stays("few results", 8, [](ModelMaker& maker) { return maker.PairMessages(0, 127, Reduce::kSum); });
+  stays("two matrices", 8, [](ModelMaker& maker) {
+    const ValueId u = maker.Linear(0, 128, true), v = maker.Linear(0, 128, true);
+    return maker.MessageNetwork(u, v, Reduce::kSum, {}, false);
+  });
+  stays("an input's activation", 8, [](ModelMaker& maker) {
+    const ValueId u = maker.Activate(maker.Linear(0, 128, true), ActivationKind::kTanh);
+    return maker.MessageNetwork(u, u, Reduce::kSum, {}, false);
+  });
+  stays("another reader", 8, [](ModelMaker& maker) {
+    const ValueId u = maker.Linear(0, 128, true);
+    return maker.Multiply(maker.MessageNetwork(u, u, Reduce::kSum, {}, false), u);
+  });
+  stays("a product of its own beside it", 8, [](ModelMaker& maker) {
+    const ValueId reduced = maker.PairMessages(0, 128, Reduce::kSum);
+    return maker.Multiply(reduced, maker.Linear(0, 128, true));
+  });
 }
 
 // The CPU's kernel of expressions, as one that compiles unless it says why not.
@@ -209,6 +267,61 @@ TEST_F(ExpressedPlans, EqualTheOracleInRandomModels) {
     ExpectNear(Run(*plan), *Interpret(*model, input, model->outputs[0].value), 5, absl::StrCat("seed ", seed));
   }
   EXPECT_GT(expressed, 0);
+}
+
+TEST_F(ExpressedPlans, EqualTheOracleInProductsPerEdge) {
+  for (const Reduce reduce : {Reduce::kSum, Reduce::kMean, Reduce::kMax, Reduce::kMin}) {
+    ModelMaker maker(kCols);
+    const auto model = maker.Done(maker.Linear(maker.PairMessages(0, 130, reduce), 5, true));
+    const auto plan = Build(model), messages = Build(model, {{"message_reduce", "template_spmm"}});
+    EXPECT_EQ(plan->Steps()[0].operation, "expression");
+    EXPECT_THAT(plan->Steps()[0].description, HasSubstr("of relu(linear((x [70, 6]_j + x [70, 6]_i), W [130, 6]))"));
+    EXPECT_EQ(messages->Steps()[1].operation, "message_reduce");
+    EXPECT_NE(plan->reduction_order(), messages->reduction_order());
+    EXPECT_EQ(messages->reduction_order(), 0);
+    const InterpreterInput input{&edges_, &x_, {}, EdgeFeaturesOf(edges_)};
+    const std::vector<double> expected = *Interpret(*model, input, model->outputs[0].value);
+    ExpectNear(Run(*plan), expected, 5, absl::StrCat("reduction ", static_cast<int>(reduce)));
+    ExpectNear(Run(*messages), expected, 5, absl::StrCat("messages, ", static_cast<int>(reduce)));
+  }
+}
+
+// One value is both u and v, and its bias counts twice.
+TEST_F(ExpressedPlans, ProductsPerEdgeOfOneValue) {
+  ModelMaker maker(kCols);
+  const ValueId u = maker.Linear(0, 128, true);
+  const auto model = maker.Done(maker.MessageNetwork(u, u, Reduce::kSum, {}, false));
+  const auto plan = Build(model);
+  EXPECT_EQ(LastOperation(*plan), "expression");
+  const InterpreterInput input{&edges_, &x_, {}, EdgeFeaturesOf(edges_)};
+  ExpectNear(Run(*plan), *Interpret(*model, input, model->outputs[0].value), 128, "one value");
+}
+
+// Their input is a slice of something wider.
+TEST_F(ExpressedPlans, ProductsPerEdgeOfHiddenLayers) {
+  ModelMaker maker(kCols);
+  const ValueId hidden = maker.Activate(maker.Linear(0, 12, true), ActivationKind::kTanh);
+  const auto model = maker.Done(maker.PairMessages(maker.Slice(hidden, 3, 8), 128, Reduce::kMean));
+  const auto plan = Build(model);
+  EXPECT_EQ(LastOperation(*plan), "expression");
+  const InterpreterInput input{&edges_, &x_, {}, EdgeFeaturesOf(edges_)};
+  ExpectNear(Run(*plan), *Interpret(*model, input, model->outputs[0].value), 128, "hidden");
+}
+
+TEST_F(ExpressedPlans, ProductsStayWithNodesWhere) {
+  ModelMaker maker(kCols);
+  const auto model = maker.Done(maker.PairMessages(0, 128, Reduce::kMax));
+  const auto forced = [&](const std::string& operation, const std::string& kernel) {
+    return LastOperation(*Build(model, {{operation, kernel}}));
+  };
+  EXPECT_EQ(forced("message_reduce", "template_spmm"), "message_reduce");
+  EXPECT_EQ(forced("dense_update", "reference"), "message_reduce");
+  EXPECT_EQ(forced("expression", "programs:compile=-1"), "message_reduce");
+  EXPECT_EQ(forced("expression", "programs"), "expression");
+  why_not_ = kNoCompiler;
+  const auto plan = Build(model);
+  EXPECT_EQ(LastOperation(*plan), "message_reduce");
+  EXPECT_THAT(plan->Decisions(), Contains(HasSubstr(absl::StrCat("per node: programs: ", kNoCompiler))));
 }
 
 // Their bits differ, so clients must not take one for the other.
