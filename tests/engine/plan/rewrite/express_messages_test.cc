@@ -10,6 +10,7 @@
 #include "engine/plan/rewrite/rewrite.h"
 #include "engine/tune/work.h"
 #include "tests/engine/plan/plan_testing.h"
+#include "tests/engine/plan/receptive_field/receptive_field_testing.h"
 #include "tests/engine/tune/remembered_runs.h"
 
 namespace vicinal::testing {
@@ -322,6 +323,40 @@ TEST_F(ExpressedPlans, ProductsStayWithNodesWhere) {
   const auto plan = Build(model);
   EXPECT_EQ(LastOperation(*plan), "message_reduce");
   EXPECT_THAT(plan->Decisions(), Contains(HasSubstr(absl::StrCat("per node: programs: ", kNoCompiler))));
+}
+
+// What a plan takes is admitted before, also its weights that were folded and rounded.
+TEST_F(ExpressedPlans, TakeWhatIsAdmitted) {
+  PlanRequest request = RequestFor(EdgeConv(Reduce::kMax, {16, 12, 5}, {1, 2, 1}), graph_, *features_);
+  int64_t admitted = -1;
+  const auto admit = [&admitted](int64_t bytes) { return admitted = bytes, OkStatus(); };
+  const int64_t held = ThePlanBench().device->allocated_bytes();
+  const auto plan = Plan::Build(request, registry_, *ThePlanBench().device, admit);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(LastOperation(**plan), "expression");
+  EXPECT_EQ(admitted, ThePlanBench().device->allocated_bytes() - held + (*plan)->step_bytes());
+}
+
+TEST_F(ExpressedPlans, ReceptiveFieldsHaveTheBitsOfTheWhole) {
+  ModelMaker maker(kCols);
+  const ValueId hidden = maker.EdgeConv(0, Reduce::kMean, {16, 8}, {0, 0});
+  const auto plan = Build(maker.Done(maker.PairMessages(hidden, 128, Reduce::kSum)));
+  ASSERT_EQ(LastOperation(*plan), "expression");
+  ASSERT_EQ(plan->field().refusal, "");
+  const std::vector<float> whole = Run(*plan);
+  const Permutation& permutation = graph_->parts().permutation;
+  TestAccount account;
+  ReceptiveFieldWorkspace work{ThePlanBench().device.get(), account.purpose()};
+  const std::vector<int64_t> ids = {3, 17, 60, kNodes - 1};
+  const auto found = work.finder.Find(plan->field(), ids, permutation, ReceptiveFieldFinder::kNoLimit, 2);
+  ASSERT_TRUE(found.ok() && *found);
+  const auto rows = plan->RunReceptiveField(*ThePlanBench().context, *features_, nullptr, &work, nullptr,
+                                            StatsSink::Null(), Clock::Real());
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const int64_t id : ids) {
+    const float* const got = rows->row(work.finder.RowOf(permutation.ToNew(static_cast<NodeId>(id))));
+    EXPECT_EQ(std::vector<float>(got, got + 128), std::vector<float>(&whole[id * 128], &whole[id * 128] + 128)) << id;
+  }
 }
 
 // Their bits differ, so clients must not take one for the other.
