@@ -11,9 +11,9 @@
 
 namespace vicinal::cuda {
 
-// Columns of a part that are worth a trial for a compiled program with that many sources: the largest power of two whose
-// sources fit the cache, at least 32. 0: parts cannot pay, as the sources fit whole, or as they are narrow, or as each
-// part would compute products or gather wide rows again.
+// Columns of a part that are worth a trial for a compiled program with that many sources: the largest power of two
+// whose sources fit the cache, at least 32. 0: parts cannot pay, as the sources fit whole, or as they are narrow, or as
+// each part would compute products or gather wide rows again.
 int32_t ColumnsInCache(const FusedProgram& program, int64_t sources, const GpuLimits& limits);
 
 }  // namespace vicinal::cuda

@@ -39,8 +39,8 @@ int ChooseTile(const TileShape& shape, int wanted, const GpuLimits& limits) {
   return 0;
 }
 
-// Edges and rows of a block: equal shares that fill the device a whole number of times, as blocks of a last, partial time
-// would leave most of it idle.
+// Edges and rows of a block: equal shares that fill the device a whole number of times, as blocks of a last, partial
+// time would leave most of it idle.
 int64_t KeysPerItem(int64_t keys, const GpuLimits& limits) {
   constexpr int64_t kFewest = 32, kMost = 256;
   const int64_t at_once = kBlocksPerSm * limits.multiprocessors;
