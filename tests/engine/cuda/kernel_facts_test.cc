@@ -112,7 +112,7 @@ TEST_F(CudaKernelFactsTest, IdsAreStable) {
                                        "dense_update cublas_products 1 own 8757058231887332",
                                        "dense_update tensor_products 1 own 7272950572009495",
                                        "edge_scores tree_products 1 standard 4667087552300692",
-                                       "expression expression_rows 1 standard 7484406954888327",
+                                       "expression expression_rows 2 standard 7483307443261170",
                                        "message_reduce message_rows 1 standard 6852157438831085",
                                        "rowwise row_elements 1 standard 4662868296873272",
                                        "sparse_aggregate_update dense_rows 1 standard 5422315988595563",
