@@ -34,7 +34,8 @@ def parse_arguments():
     parser.add_argument("--worker", required=True, help="vicinal_bench_worker")
     parser.add_argument("--data", default=os.path.join(ROOT, "tests", "data", "layers"))
     parser.add_argument("--functions", help="names, with commas; all")
-    parser.add_argument("--wide", action="store_true", help="functions of 64 columns written here instead")
+    parser.add_argument("--wide", action="store_true", help="wide functions written here instead")
+    parser.add_argument("--width", type=int, default=64, help="columns of --wide")
     parser.add_argument("--settings", default=";".join(SETTINGS), help="PARAMETER=VALUE,..., with semicolons; the first is compared with")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--edges", type=int, default=400_000)
@@ -53,9 +54,11 @@ def make_graph(options):
         sources = (targets + rng.integers(-options.near, options.near + 1, options.edges)) % options.nodes
     else:
         sources = rng.integers(0, options.nodes, options.edges)
-    return {"edge_index": np.stack([sources, targets]).astype(np.int32),
-            "edge_weight": rng.uniform(0.25, 2.0, options.edges).astype(np.float32),
-            "edge_attr": exchange.pattern(options.edges, EDGE_FEATURES), "x": exchange.pattern(options.nodes, FEATURES)}
+    graph = {"edge_index": np.stack([sources, targets]).astype(np.int32), "x": exchange.pattern(options.nodes, FEATURES)}
+    if not options.wide:
+        graph["edge_weight"] = rng.uniform(0.25, 2.0, options.edges).astype(np.float32)
+        graph["edge_attr"] = exchange.pattern(options.edges, EDGE_FEATURES)
+    return graph
 
 
 def published(options):
@@ -67,14 +70,15 @@ def published(options):
     return {name: found[name] for name in (options.functions.split(",") if options.functions else found)}
 
 
-def wide(folder):
-    """Functions of 64 columns: element-wise alone; a product per edge; a softmax of four heads; a variance."""
-    width, rng = 64, np.random.default_rng(3)
+def wide(options, folder):
+    """Wide functions: a difference, the least work per edge; more element-wise work; a product per edge; a softmax of four heads; a variance."""
+    width, rng = options.width, np.random.default_rng(3)
     messages = {
-        "elementwise64": {"message": "tanh(x_j * x_i) + silu(x_j - x_i) / (1 + abs(x_i + x_j))", "aggr": "sum"},
-        "product64": {"message": "relu(linear(silu(x_j * x_i), w)) * x_j", "aggr": "sum"},
-        "softmax64": {"message": "x_j * sigmoid(x_i + x_j)", "score": "dot(tanh(x_i + x_j), x_j, 4)", "aggr": "softmax"},
-        "deviation64": {"message": "silu(x_j - x_i) * x_j", "aggr": "std"},
+        "difference": {"message": "abs(x_j - x_i)", "aggr": "max"},
+        "elementwise": {"message": "tanh(x_j * x_i) + silu(x_j - x_i) / (1 + abs(x_i + x_j))", "aggr": "sum"},
+        "product": {"message": "relu(linear(silu(x_j * x_i), w)) * x_j", "aggr": "sum"},
+        "softmax": {"message": "x_j * sigmoid(x_i + x_j)", "score": "dot(tanh(x_i + x_j), x_j, 4)", "aggr": "softmax"},
+        "deviation": {"message": "silu(x_j - x_i) * x_j", "aggr": "std"},
     }
     found = {}
     for name, arguments in messages.items():
@@ -84,11 +88,11 @@ def wide(folder):
         with open(files[0], "w", encoding="utf-8") as file:
             json.dump({"format": "vicinal.model/1", "in_channels": FEATURES, "layers": layers}, file)
         tensors = {"first.weight": rng.normal(0, 0.2, (width, FEATURES)), "first.bias": np.zeros(width)}
-        if name == "product64":
+        if name == "product":
             tensors["own.w"] = rng.normal(0, 0.1, (width, width))
         exchange.write_safetensors(files[1], {key: value.astype(np.float32) for key, value in tensors.items()})
         found[name] = tuple(files)
-    return found
+    return {name: found[name] for name in (options.functions.split(",") if options.functions else found)}
 
 
 def measure(options, worker, folder, name, files, settings):
@@ -126,7 +130,7 @@ def main():
             graph = os.path.join(folder, "graph")
             exchange.write_safetensors(graph, make_graph(options))
             worker.ask("graph", file=graph, nodes=options.nodes, features=FEATURES, order="none")
-            for name, files in (wide(folder) if options.wide else published(options)).items():
+            for name, files in (wide(options, folder) if options.wide else published(options)).items():
                 cell = measure(options, worker, folder, name, files, settings)
                 if cell is None:
                     continue

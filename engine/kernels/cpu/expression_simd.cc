@@ -106,8 +106,9 @@ class EdgeTiles {
     }
   }
 
-  // Rows of sources are read when the tile is full.
-  void Prefetch(int64_t source) const {
+  // Rows of sources are read when the tile is full. Inline by force: GCC sees a function without effects in this, and
+  // removes its calls before it would inline them.
+  VICINAL_INLINE void Prefetch(int64_t source) const {
     for (const ConstMatrixView& view : args_.sources) {
       if (view.empty()) return;
       const float* const row = view.row(source);
@@ -211,7 +212,8 @@ class EdgeTilesKernel final : public ExpressionKernel {
   std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "prefetch_columns"}; }
   std::vector<KernelConfig> Candidates(const ExpressionProblem&) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
-    // Smaller tiles and other prefetching were not faster beyond noise (docs/notebook/message_expressions.md).
+    // Smaller tiles were not faster beyond noise, and without prefetching all are slower
+    // (docs/notebook/message_expressions.md).
     for (const int32_t tile : {96, 192}) candidates.push_back({{tile, 0}});
     return candidates;
   }
