@@ -77,7 +77,7 @@ ExpressionPlan PlanExpression(const TileShape& shape, int64_t rows, int64_t edge
     plan.partial_floats = pieces.cells * pieces.stride;
     plan.tickets = RoundUp(pieces.tickets, 4);
     plan.keys_per_item = settings.keys != 0 ? settings.keys : KeysPerItem(edges + rows, limits);
-    plan.part_items = plan.cells + (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
+    plan.part_items = (edges + rows + plan.keys_per_item - 1) / plan.keys_per_item;
   } else {
     plan.part_items = (rows + plan.tile - 1) / plan.tile;
   }

@@ -36,7 +36,7 @@ struct ExpressionParams {
   EdgeFeaturesView edge;
   MatrixView dst;
   Epilogue epilogue;
-  // Of work: cells, then ranges of keys (FirstRowAt); or tiles of rows. With parts, those of a part of the columns come
+  // Of work: ranges of keys (FirstRowAt), or tiles of rows. With parts, those of a part of the columns come
   // before the next part's.
   int64_t items = 0;
   int64_t part_items = 0;    // of each part

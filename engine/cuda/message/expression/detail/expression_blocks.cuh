@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels of the operation expression, for a program that is interpreted or one that was compiled.
 //
-// A block processes adjacent rows, or a piece of a long one (row_pieces.h), and takes their edges in tiles, across row
+// A block processes adjacent rows, and pieces of long ones (row_pieces.h), and takes their edges in tiles, across row
 // boundaries. Program::Run computes the values of a tile (tile_values.cuh). Then threads reduce the tile's messages,
 // each a column of a result over some of the rows, and carry an unfinished row to the next tile. Shares of a
 // softmax are computed before, once per score (FindShares).
@@ -150,21 +150,20 @@ __device__ __forceinline__ void AddMessages(const TileResult& result, const Mess
                                             const ColumnShares& shares, int first, int stop,
                                             ProgramColumns<Total, kColumns>* columns) {
   const auto share = [&](int edge) { return Total::kShared ? shares.share[edge] : 0.0f; };
-  int e = first;
   if constexpr (requires { Message::kInRegisters; }) {
-    for (; e < stop && e % 4 != 0; ++e) columns->Add(result, message(e), share(e));
-    for (; e + 4 <= stop; e += 4) {
+    for (int e = first / 4 * 4; e < stop; e += 4) {
       const Pack<4> four = LoadPlain<4>(message.at + e);
       Pack<4> weights = Pack<4>::Filled(0.0f);
       if constexpr (Total::kShared) weights = LoadPlain<4>(shares.share + e);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) columns->Add(result, {four.v[i]}, weights.v[i]);
+      for (int i = 0; i < 4; ++i) {
+        if (e + i >= first && e + i < stop) columns->Add(result, {four.v[i]}, weights.v[i]);
+      }
     }
-    for (; e < stop; ++e) columns->Add(result, message(e), share(e));
   } else {
     // Computes some messages before it adds the first, so that what they read is on its way at the same time.
     constexpr int kAtOnce = kColumns == 4 ? 4 : 8;
-    for (; e < stop; e += kAtOnce) {
+    for (int e = first; e < stop; e += kAtOnce) {
       Pack<kColumns> messages[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) messages[i] = message(min(e + i, stop - 1));
@@ -368,43 +367,50 @@ __device__ inline RunOfRows<kTile> StartBlock(const ExpressionParams& params, fl
   return {params, tile, floats + params.shape.registers * tile.kStride, {}, 0, 0, 0};
 }
 
-// Item `item` of a part's work: the piece of a long row in that cell, or a range of rows. `tickets`: the part's.
+// The pieces of the long row `row` whose cells are at keys [key, stop) (FirstRowAt). An edge's key counts the edges and
+// the rows before it, its own row among them. `tickets`: of the part.
 template <class Program, int kTile>
-__device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, int* tickets, RowPiece* shared_piece) {
+__device__ inline void RunPieces(RunOfRows<kTile>& work, int64_t row, int64_t key, int64_t stop, int* tickets) {
+  const int64_t* const row_ptr = work.params.adjacency.row_ptr;
+  const int64_t first = max(key - row - 1, __ldg(row_ptr + row)), last = min(stop - row - 1, __ldg(row_ptr + row + 1));
+  for (int64_t cell = (first + kExpressionUnit - 1) / kExpressionUnit; cell * kExpressionUnit < last; ++cell) {
+    const RowPiece piece = PieceAt(row_ptr, kExpressionUnit, cell, row);
+    if (piece.row < 0) continue;
+    work.run = {row, row + 1, piece.begin, piece.end, !piece.split()};
+    work.cell = piece.cell;
+    RunRows<Program>(work);
+    if (piece.split() && BlockArrivesLast(tickets + piece.first_cell, piece.pieces)) JoinPieces<Program>(work, piece);
+  }
+}
+
+// Item `item` of a part's work: the rows whose keys are in its range, and the pieces of long rows whose cells are.
+template <class Program, int kTile>
+__device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, int* tickets) {
   const ExpressionParams& params = work.params;
   const CsrView& adjacency = params.adjacency;
-  const bool whole_rows = item >= params.cells;
-  int64_t begin, end;
-  if (whole_rows) {
-    const int64_t key = (item - params.cells) * params.keys_per_item;
-    begin = FirstRowAt(adjacency, key, 0, adjacency.rows);
-    end = FirstRowAt(adjacency, key + params.keys_per_item, begin, min(begin + params.keys_per_item, adjacency.rows));
-  } else {
-    const RowPiece found = FindPiece<32>(adjacency.row_ptr, adjacency.rows, kExpressionUnit, item);
-    if (found.row < 0) return;
-    if (threadIdx.x == 0) *shared_piece = found;
-    begin = found.row, end = found.row + 1;
-    __syncthreads();
-  }
-  const auto is_cut = [&](int64_t row) {
-    return params.cells > 0 &&
-           IsLongRow(__ldg(adjacency.row_ptr + row + 1) - __ldg(adjacency.row_ptr + row), kExpressionUnit);
+  const int64_t key = item * params.keys_per_item, stop = key + params.keys_per_item;
+  const int64_t begin = FirstRowAt(adjacency, key, 0, adjacency.rows);
+  const int64_t end = FirstRowAt(adjacency, stop, begin, min(begin + params.keys_per_item, adjacency.rows));
+  const auto edges_of = [&](int64_t first, int64_t last) {
+    return __ldg(adjacency.row_ptr + last) - __ldg(adjacency.row_ptr + first);
   };
+  const auto may_be_long = [&](int64_t first, int64_t last) {
+    return params.cells > 0 && IsLongRow(edges_of(first, last), kExpressionUnit);
+  };
+  // The row before may reach into the range.
+  if (begin > 0 && may_be_long(begin - 1, begin)) RunPieces<Program>(work, begin - 1, key, stop, tickets);
+  const bool some_long = may_be_long(begin, end);
   for (int64_t first = begin, last; first < end; first = last) {
     last = first + 1;
-    if (whole_rows && is_cut(first)) continue;
-    while (last < end && !is_cut(last)) ++last;
+    if (some_long && may_be_long(first, last)) {
+      RunPieces<Program>(work, first, key, stop, tickets);
+      continue;
+    }
+    if (!some_long) last = end;
+    while (last < end && !may_be_long(last, last + 1)) ++last;
     work.run = {first, last, __ldg(adjacency.row_ptr + first), __ldg(adjacency.row_ptr + last), true};
     work.cell = 0;
-    if (!whole_rows) {
-      work.run = {first, last, shared_piece->begin, shared_piece->end, !shared_piece->split()};
-      work.cell = shared_piece->cell;
-    }
     RunRows<Program>(work);
-  }
-  if (whole_rows || !shared_piece->split()) return;
-  if (BlockArrivesLast(tickets + shared_piece->first_cell, shared_piece->pieces)) {
-    JoinPieces<Program>(work, *shared_piece);
   }
 }
 
@@ -412,7 +418,6 @@ __device__ inline void RunItem(RunOfRows<kTile>& work, int64_t item, int* ticket
 template <class Program, int kTile>
 __device__ inline void RunOverEdges(const ExpressionParams& params) {
   extern __shared__ float4 shared[];
-  __shared__ RowPiece piece;
   RunOfRows<kTile> work = StartBlock<Program, kTile>(params, shared);
   for (int64_t item = blockIdx.x; item < params.items; item += gridDim.x) {
     int64_t part = 0;
@@ -420,7 +425,7 @@ __device__ inline void RunOverEdges(const ExpressionParams& params) {
       part = item / params.part_items;
       work.first_column = static_cast<int>(part * params.part_columns);
     }
-    RunItem<Program>(work, item - part * params.part_items, params.tickets + part * params.cells, &piece);
+    RunItem<Program>(work, item - part * params.part_items, params.tickets + part * params.cells);
     __syncthreads();
   }
 }
