@@ -120,6 +120,8 @@ struct AttentionArgs {
 //     have D columns: of the first half alone.
 //   kMixture: the layers apply to e_ij and give p [K] (without layers p = e_ij): m = sum_k p_k u^k for parts u^k of D
 //     columns of u; if u has one part more, that is added.
+//   kOuter: m = p_1 u, p_2 u, .. side by side, K D columns, for p of `gaussians`; `reduce` is kSum or kMean.
+// With `gaussians`, p_k = exp(sum_a scale_ka (e_a - mean_ka)^2) takes the place of the layers.
 // With `softmax`, the sum is weighted per column: sum_j s_j m_ij / sum_j s_j for s_j = exp(temperature * m_ij).
 enum class Message {
   kSource,    // u
@@ -127,7 +129,7 @@ enum class Message {
   kSubtract,  // u - v
   kMultiply,  // u * v, element by element
 };
-enum class MessageForm { kPlain, kGated, kMixture };
+enum class MessageForm { kPlain, kGated, kMixture, kOuter };
 inline constexpr int kMaxMessageLayers = 4;
 struct MessageReduceProblem {
   Message message = Message::kSource;
@@ -136,26 +138,32 @@ struct MessageReduceProblem {
   int64_t rows = 0;
   int64_t cols = 0;
   int64_t edges = 0;
-  int64_t width = 0;                                       // D, of u, v and m
+  int64_t width = 0;                                       // D, of u, v and m (kOuter: u)
   int32_t num_layers = 0;                                  // of the MLP
   std::array<int64_t, kMaxMessageLayers> out_widths = {};  // of each; the last is the width of dst. None: dst is [R, D]
   int64_t edge_width = 0;                                  // A, of the edges' features; 0: none
   MessageForm form = MessageForm::kPlain;
   bool softmax = false;   // of `reduce`: kSum
   bool one_more = false;  // kMixture: u has K + 1 parts
+  int64_t gaussians = 0;  // kMixture, kOuter: K, if coefficients are Gaussians of features; 0: they are not
 
   int64_t out_width() const {
+    if (form == MessageForm::kOuter) return coefficients() * width;
     return num_layers == 0 || form == MessageForm::kMixture ? width : out_widths[num_layers - 1];
   }
-  // K of kMixture.
-  int64_t coefficients() const { return num_layers == 0 ? edge_width : out_widths[num_layers - 1]; }
+  // K of kMixture and kOuter.
+  int64_t coefficients() const {
+    if (gaussians > 0) return gaussians;
+    return num_layers == 0 ? edge_width : out_widths[num_layers - 1];
+  }
   // Columns of u.
   int64_t source_width() const {
     if (form == MessageForm::kGated) return 2 * width;
     return form == MessageForm::kMixture ? (coefficients() + (one_more ? 1 : 0)) * width : width;
   }
   // Columns of W^T: of z, or 0.
-  int64_t term_width() const { return form == MessageForm::kMixture ? 0 : source_width(); }
+  int64_t term_width() const { return mixes() ? 0 : source_width(); }
+  bool mixes() const { return form == MessageForm::kMixture || form == MessageForm::kOuter; }
 };
 struct MessageLayerArgs {
   const void* weight = nullptr;  // [out, in], packed by the same kernel
@@ -169,11 +177,13 @@ struct MessageReduceArgs {
   ConstMatrixView src;     // [S, source_width()]
   ConstMatrixView target;  // [R, D]; kGated: [R, 2 D] or [R, D]; empty for kSource
   EdgeFeaturesView edge;
-  const float* edge_weight = nullptr;  // with edge features: W^T [A, term_width()]; null: e_ij itself is added
-  const float* edge_bias = nullptr;    // b [term_width()] or null; only with edge features
-  Activation activation;               // of the message, before the MLP; kGated: of the second half
-  Activation gate;                     // kGated: of the first half
-  float temperature = 1.0f;            // with `softmax`
+  const float* edge_weight = nullptr;     // with edge features: W^T [A, term_width()]; null: e_ij itself is added
+  const float* edge_bias = nullptr;       // b [term_width()] or null; only with edge features
+  Activation activation;                  // of the message, before the MLP; kGated: of the second half
+  Activation gate;                        // kGated: of the first half
+  const float* gaussian_mean = nullptr;   // with `gaussians`: [A, K]
+  const float* gaussian_scale = nullptr;  // likewise
+  float temperature = 1.0f;               // with `softmax`
   std::array<MessageLayerArgs, kMaxMessageLayers> layers;
   MatrixView dst;  // [R, out_width]
   Epilogue epilogue;

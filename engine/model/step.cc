@@ -20,7 +20,7 @@ std::vector<WeightRef> EdgeConvStep::weights() const {
 }
 
 std::vector<WeightRef> EdgeMessageStep::weights() const {
-  std::vector<WeightRef> all = {edge_weight, edge_bias};
+  std::vector<WeightRef> all = {edge_weight, edge_bias, gaussians.mean, gaussians.scale};
   AddWeights(nn, &all);
   return all;
 }

@@ -123,11 +123,19 @@ struct EdgeConvStep {
 // The message is a function of z_ij = u_j + v_i + W e_ij + b:
 //   kActivation: m = nn(activation(z)), for z [D]; nn is empty or begins with a product.
 //   kGated: m = gate(z^1) * activation(z^2), for the halves of z [2 D].
-// or, without z, kMixture: m = sum_k p_k u_j^k for the parts u^k [D] of u and coefficients p = nn(e_ij) [K]; nn is
-// empty (p = e_ij) or begins with a product. If u has K + 1 parts, the last one is added. W is null where A is the
-// width of z (e_ij itself is added) or 0 (features are not read); b may be null.
-//   inputs: u [N, width of z], [N, K D] or [N, (K + 1) D]; v, of the width of z or for kGated of z^1, may be absent.
-enum class EdgeFunction { kActivation, kGated, kMixture };
+// or, without z, of coefficients p [K] of the edge:
+//   kMixture: m = sum_k p_k u_j^k for the parts u^k [D] of u; if u has K + 1 parts, the last one is added.
+//   kOuter: m = p_1 u_j, p_2 u_j, .. side by side, [K D] for u [D]; for kSum and kMean, without softmax. p are
+//   Gaussians.
+// p = nn(e_ij), where nn is empty (p = e_ij) or begins with a product, or with `gaussians` p_k = exp(sum_a scale_ka
+// (e_a - mean_ka)^2) instead. W is null where A is the width of z (e_ij itself is added) or 0 (features are not read);
+// b may be null.
+//   inputs: u [N, width of z], [N, K D], [N, (K + 1) D] or for kOuter [N, D]; v, of the width of z or for kGated of
+//   z^1, may be absent.
+enum class EdgeFunction { kActivation, kGated, kMixture, kOuter };
+struct EdgeGaussians {
+  WeightRef mean, scale;  // [K, A]; null: none
+};
 struct EdgeMessageStep {
   AdjacencySpec adjacency;
   Reduce reduce = Reduce::kSum;
@@ -140,6 +148,7 @@ struct EdgeMessageStep {
   Activation activation;
   Activation gate;
   std::vector<EdgeConvOp> nn;
+  EdgeGaussians gaussians;
 
   static constexpr std::string_view kName = "edge_message";
   static constexpr Locality locality() { return Locality::kNeighbourhood; }

@@ -19,7 +19,17 @@ MatrixLayout LayoutOf(int turn) {
 }
 
 std::string NameOf(MessageForm form) {
-  return form == MessageForm::kGated ? "gated" : form == MessageForm::kMixture ? "mixture" : "plain";
+  switch (form) {
+    case MessageForm::kPlain:
+      return "plain";
+    case MessageForm::kGated:
+      return "gated";
+    case MessageForm::kMixture:
+      return "mixture";
+    case MessageForm::kOuter:
+      return "outer";
+  }
+  return "";
 }
 
 // One layer of a mixture's network, [out, in].
@@ -35,6 +45,7 @@ struct Case {
   HostMatrix src, target;  // target: empty for none
   std::vector<float> weight;
   std::vector<Layer> layers;
+  HostMatrix mean, scale;  // of Gaussians, [A, K]
   Activation gate, activation;
   float temperature = 1.0f;
   MatrixLayout layout;
@@ -44,7 +55,8 @@ struct Case {
     return std::string(kernel) + ", " + graph.sent.name + ", " + NameOf(problem.form) + ", " +
            (problem.softmax ? "softmax" : std::string(ToString(problem.reduce))) + ", " +
            std::to_string(problem.width) + " columns, " + std::to_string(problem.edge_width) + " features, " +
-           std::to_string(layers.size()) + " layers, loops " + std::to_string(static_cast<int>(graph.loops));
+           std::to_string(layers.size()) + " layers, " + std::to_string(problem.gaussians) + " Gaussians, loops " +
+           std::to_string(static_cast<int>(graph.loops));
   }
 };
 
@@ -76,8 +88,18 @@ void AddMixture(int turn, Case* c) {
   p.num_layers = static_cast<int32_t>(c->layers.size());
 }
 
-Case MakeCase(const FeaturedGraph& graph, const Form& form, int64_t width, int turn) {
-  Case c{graph, {}, {}, {}, {}, {}, {ActivationKind::kSigmoid}, {ActivationKind::kSoftplus, 20.0f}, 1.0f, {}, {}};
+// `count` Gaussians, as wide as the features' distances from their means.
+void AddGaussians(int64_t count, Case* c) {
+  const int64_t features = c->problem.edge_width;
+  c->problem.gaussians = count;
+  c->mean = RandomMatrix(features, count, 81);
+  c->scale = RandomMatrix(features, count, 82);
+  for (float& x : c->scale.values) x = -std::abs(x) / static_cast<float>(features);
+}
+
+Case MakeCase(const FeaturedGraph& graph, const Form& form, int64_t width, int turn, int64_t gaussians = 0) {
+  Case c{graph, {}, {}, {}, {}, {}, {}, {}, {ActivationKind::kSigmoid}, {ActivationKind::kSoftplus, 20.0f},
+         1.0f,  {}, {}};
   MessageReduceProblem& p = c.problem;
   p.form = form.form;
   p.reduce = form.reduce;
@@ -87,29 +109,42 @@ Case MakeCase(const FeaturedGraph& graph, const Form& form, int64_t width, int t
   p.edges = graph.adjacency.edges();
   p.width = width;
   p.edge_width = form.featured ? graph.width : 0;
-  if (form.form == MessageForm::kMixture) AddMixture(turn, &c);
+  if (gaussians > 0) {
+    AddGaussians(gaussians, &c);
+    p.one_more = form.form == MessageForm::kMixture && turn % 2 == 0;
+  } else if (form.form == MessageForm::kMixture) {
+    AddMixture(turn, &c);
+  }
   if (form.form == MessageForm::kGated) p.message = Message::kAdd;
   c.src = RandomMatrix(graph.sent.rows, p.source_width(), 51);
   if (form.form == MessageForm::kGated)
     c.target = RandomMatrix(graph.adjacency.rows, turn % 3 == 0 ? width : 2 * width, 52);
   if (form.form == MessageForm::kPlain) c.activation = {ActivationKind::kClamp, 0.01f, 1e30f};
-  if (form.form != MessageForm::kMixture && form.featured) {
+  if (!p.mixes() && form.featured) {
     c.weight = Weights(1, graph.width * p.term_width(), 41).values;
     for (float& x : c.weight) x *= std::sqrt(static_cast<float>(p.term_width()));
   }
   if (form.softmax) c.temperature = turn % 2 == 0 ? 1.5f : -0.7f;
   c.layout = LayoutOf(turn);
   if (turn % 2 == 1) {
-    c.epilogue.bias = RandomVector(width, 54);
-    c.epilogue.residual = RandomMatrix(graph.adjacency.rows, width, 55);
+    c.epilogue.bias = RandomVector(p.out_width(), 54);
+    c.epilogue.residual = RandomMatrix(graph.adjacency.rows, p.out_width(), 55);
   }
   return c;
 }
 
-std::vector<double> Mixed(const Case& c, int64_t e) {
+std::vector<double> Shares(const Case& c, int64_t e) {
   const MessageReduceProblem& p = c.problem;
   const float* const features = c.graph.Of(e);
   std::vector<double> share(features, features + p.edge_width);
+  if (p.gaussians > 0) {
+    share.assign(p.gaussians, 0.0);
+    for (int64_t k = 0; k < p.gaussians; ++k) {
+      for (int64_t a = 0; a < p.edge_width; ++a)
+        share[k] += c.scale.at(a, k) * std::pow(static_cast<double>(features[a]) - c.mean.at(a, k), 2);
+      share[k] = std::exp(share[k]);
+    }
+  }
   for (const Layer& layer : c.layers) {
     std::vector<double> next(layer.weight.rows, 0.0);
     for (int64_t h = 0; h < layer.weight.rows; ++h) {
@@ -118,6 +153,19 @@ std::vector<double> Mixed(const Case& c, int64_t e) {
       next[h] = layer.activation.kind == ActivationKind::kTanh ? std::tanh(sum) : sum;
     }
     share = std::move(next);
+  }
+  return share;
+}
+
+std::vector<double> Mixed(const Case& c, int64_t e) {
+  const MessageReduceProblem& p = c.problem;
+  std::vector<double> share = Shares(c, e);
+  if (p.form == MessageForm::kOuter) {
+    std::vector<double> message;
+    for (const double one : share) {
+      for (int64_t col = 0; col < p.width; ++col) message.push_back(one * c.src.at(c.graph.adjacency.col[e], col));
+    }
+    return message;
   }
   share.push_back(1.0);
   std::vector<double> message(p.width, 0.0);
@@ -128,7 +176,7 @@ std::vector<double> Mixed(const Case& c, int64_t e) {
 
 std::vector<double> MessageOf(const Case& c, int64_t row, int64_t e) {
   const MessageReduceProblem& p = c.problem;
-  if (p.form == MessageForm::kMixture) return Mixed(c, e);
+  if (p.mixes()) return Mixed(c, e);
   const auto z = [&](int64_t col) {
     double sum = c.src.at(c.graph.adjacency.col[e], col) + (col < c.target.cols ? c.target.at(row, col) : 0.0);
     if (c.weight.empty() && p.edge_width > 0) return sum + c.graph.Of(e)[col];
@@ -146,7 +194,7 @@ std::vector<double> MessageOf(const Case& c, int64_t row, int64_t e) {
 
 std::vector<double> Want(const Case& c) {
   const HostGraph& adjacency = c.graph.adjacency;
-  const int64_t width = c.problem.width;
+  const int64_t width = c.problem.out_width();
   std::vector<double> result(adjacency.rows * width, 0.0);
   for (int64_t row = 0; row < adjacency.rows; ++row) {
     const int64_t begin = adjacency.row_ptr[row], end = adjacency.row_ptr[row + 1];
@@ -174,7 +222,10 @@ HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<MessageR
   const DeviceFeatures features(*machine.device, c.graph);
   const DeviceMatrix src(*machine.device, c.src, c.layout, 1e30f);
   const DeviceMatrix target(*machine.device, c.target.cols > 0 ? c.target : c.src, c.layout, 1e30f);
-  const DeviceArray<float> weight(*machine.device, c.weight.empty() ? std::vector<float>(1, 0.0f) : c.weight);
+  const std::vector<float> nothing(1, 0.0f);
+  const DeviceArray<float> weight(*machine.device, c.weight.empty() ? nothing : c.weight);
+  const DeviceArray<float> mean(*machine.device, c.problem.gaussians > 0 ? c.mean.values : nothing);
+  const DeviceArray<float> scale(*machine.device, c.problem.gaussians > 0 ? c.scale.values : nothing);
   MessageReduceArgs args;
   args.problem = c.problem;
   args.adjacency = features.adjacency(false);
@@ -185,6 +236,7 @@ HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<MessageR
   args.temperature = c.temperature;
   if (c.problem.edge_width > 0) args.edge = features.view();
   if (!c.weight.empty()) args.edge_weight = weight.data();
+  if (c.problem.gaussians > 0) args.gaussian_mean = mean.data(), args.gaussian_scale = scale.data();
   std::vector<DeviceArray<char>> packed;
   std::vector<DeviceArray<float>> biases;
   for (size_t l = 0; l < c.layers.size(); ++l) {
@@ -195,7 +247,7 @@ HostMatrix Run(Machine& machine, Report& report, const RegisteredKernel<MessageR
     biases.emplace_back(*machine.device, c.layers[l].bias);
     args.layers[l].bias = biases.back().data();
   }
-  return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.graph.adjacency.rows, c.problem.width);
+  return RunOnce(machine, report, kernel, args, c.epilogue, c.layout, c.graph.adjacency.rows, c.problem.out_width());
 }
 
 HostMatrix Picked(const HostMatrix& all, const std::vector<int32_t>& rows) {
@@ -210,8 +262,19 @@ HostMatrix Picked(const HostMatrix& all, const std::vector<int32_t>& rows) {
 Case InField(const Case& whole, const FeaturedGraph& field) {
   std::vector<int32_t> reversed;
   for (int64_t row = whole.src.rows - 1; row >= 0; --row) reversed.push_back(static_cast<int32_t>(row));
-  Case some{field,      whole.problem,    Picked(whole.src, reversed), {},           whole.weight,  whole.layers,
-            whole.gate, whole.activation, whole.temperature,           whole.layout, whole.epilogue};
+  Case some{field,
+            whole.problem,
+            Picked(whole.src, reversed),
+            {},
+            whole.weight,
+            whole.layers,
+            whole.mean,
+            whole.scale,
+            whole.gate,
+            whole.activation,
+            whole.temperature,
+            whole.layout,
+            whole.epilogue};
   some.problem.rows = field.adjacency.rows;
   some.problem.cols = field.adjacency.cols;
   some.problem.edges = field.adjacency.edges();
@@ -242,6 +305,13 @@ constexpr Form kForms[] = {
     {MessageForm::kMixture, Reduce::kSum, false, true}, {MessageForm::kMixture, Reduce::kMean, false, true},
     {MessageForm::kMixture, Reduce::kMin, false, true}, {MessageForm::kMixture, Reduce::kSum, true, true}};
 
+// With Gaussians for coefficients.
+constexpr Form kGaussianForms[] = {{MessageForm::kOuter, Reduce::kSum, false, true},
+                                   {MessageForm::kOuter, Reduce::kMean, false, true},
+                                   {MessageForm::kMixture, Reduce::kMean, false, true},
+                                   {MessageForm::kMixture, Reduce::kMax, false, true},
+                                   {MessageForm::kMixture, Reduce::kSum, true, true}};
+
 // Around blocks of edges and of additions, and empty rows.
 const std::vector<int64_t>& Borders() {
   static const auto& degrees =
@@ -250,9 +320,36 @@ const std::vector<int64_t>& Borders() {
   return degrees;
 }
 
+void RunGaussianCases(Machine& machine, Report& report) {
+  int turn = 0;
+  for (const int64_t features : {1, 3, 16, 70}) {
+    const FeaturedGraph graph = MakeFeatured("borders", Borders(), features, kAllLoops[turn % 3]);
+    for (const int64_t gaussians : {1, 2, 8, 17}) {
+      for (const Form& form : kGaussianForms) {
+        for (const int64_t width : {1, 7, 64}) {
+          if (width == 64 && gaussians > 8) continue;
+          RunCase(machine, report, MakeCase(graph, form, width, turn++, gaussians));
+        }
+      }
+    }
+    ++turn;
+  }
+  const FeaturedGraph none = MakeFeatured("no edges", {0, 0, 0}, 4, Loops::kAsSent);
+  // Of many pieces, of two, and of one.
+  const FeaturedGraph hub = MakeFeatured("hub", {3000, 130, 4, 0, 127, 300, 1}, 8, Loops::kOwn);
+  for (const Form& form : kGaussianForms) {
+    for (const int64_t gaussians : {2, 11}) {
+      RunCase(machine, report, MakeCase(none, form, 16, turn++, gaussians));
+      RunCase(machine, report, MakeCase(hub, form, 12, turn++, gaussians));
+      RunCase(machine, report, MakeCase(hub, form, 66, turn++, gaussians));
+    }
+  }
+}
+
 }  // namespace
 
 void RunEdgeMessageCases(Machine& machine, Report& report) {
+  RunGaussianCases(machine, report);
   int turn = 0;
   for (const int64_t features : {1, 3, 4, 16, 17, 40, 64}) {
     const FeaturedGraph graph = MakeFeatured("borders", Borders(), features, kAllLoops[turn % 3]);

@@ -170,7 +170,7 @@ class EdgeLayers {
   VICINAL_INLINE const float* MessagesOf(int64_t row, int64_t begin, int64_t end) {
     const MessageReduceProblem& p = args_.problem;
     if (p.form == MessageForm::kMixture) {
-      CopyFeatures(row, begin, end);
+      p.gaussians > 0 ? WriteGaussians(row, begin, end) : CopyFeatures(row, begin, end);
       const float* const coefficients = ApplyLayers(end - begin, p.edge_width);
       return Mix(begin, end, coefficients, coefficients == messages_ ? other_ : messages_);
     }
@@ -196,6 +196,12 @@ class EdgeLayers {
     ForEachEdge(row, begin, end, [&, width = args_.problem.edge_width](int64_t e, int64_t, const float* features) {
       float* const out = messages_ + (e - begin) * stride_;
       for (int64_t a = 0; a < width; a += kLanes) hn::StoreU(LoadSome(features + a, width - a), Floats(), out + a);
+    });
+  }
+
+  HWY_NOINLINE void WriteGaussians(int64_t row, int64_t begin, int64_t end) {
+    ForEachEdge(row, begin, end, [&](int64_t e, int64_t, const float* features) {
+      GaussiansOf(args_, features, messages_ + (e - begin) * stride_);
     });
   }
 

@@ -10,7 +10,8 @@
 // here nothing of the size of the edges is written or read.
 //
 // Features of edges enter each message as their product with W, tile by tile in registers: no [edges, D] here either.
-// Gated messages, mixtures and softmax-weighted sums pass through scratch in the same blocks as messages of an MLP.
+// Gated messages, mixtures and softmax-weighted sums pass through scratch in the same blocks as messages of an MLP;
+// products of coefficients and rows are summed in registers.
 //
 // Bytes moved: edges * (4 + 4 weighted + 4 D + 4 A) read, rows * (8 + 4 D (v) + 4 H) read or written; indices once per
 // tile.
@@ -38,6 +39,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "engine/kernels/cpu/message_layers-inl.h"
+#include "engine/kernels/cpu/message_outer-inl.h"
 #include "engine/kernels/cpu/message_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -49,13 +51,16 @@ void ReduceThroughLayers(const MessageReduceArgs& args, ThreadPool* pool, float*
   const int64_t floats = MessageScratchFloats(p, args.config);
   double products = static_cast<double>(p.edge_width * p.term_width());
   if (p.form == MessageForm::kMixture) products += static_cast<double>(p.source_width());
-  int64_t in = p.form == MessageForm::kMixture ? p.edge_width : p.width;
+  if (p.form == MessageForm::kOuter) products += static_cast<double>(p.out_width());
+  products += 2 * static_cast<double>(p.edge_width * PaddedToPanel(p.gaussians));
+  int64_t in = p.mixes() ? p.edge_width : p.width;
   for (int32_t l = 0; l < p.num_layers; in = p.out_widths[l++])
     products += static_cast<double>(in * PaddedToPanel(p.out_widths[l]));
   // A core does about 25 multiply-adds per nanosecond.
   ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 5 + products / 25, 20},
           [&](int64_t begin, int64_t end, int thread) {
             float* own = scratch + thread * floats;
+            if (p.form == MessageForm::kOuter) return OuterRows(args, own).Run(begin, end);
             if (p.softmax) return EdgeLayers<RowReduction::kSoftmax>(args, own).Run(begin, end);
             extreme ? EdgeLayers<RowReduction::kExtreme>(args, own).Run(begin, end)
                     : EdgeLayers<RowReduction::kSum>(args, own).Run(begin, end);

@@ -30,7 +30,7 @@ inline bool InEdgeBlocks(const MessageReduceProblem& problem) {
 // Columns of a row of scratch: the widest of z, features, and all layers' inputs and outputs.
 inline int64_t MessageStride(const MessageReduceProblem& problem) {
   int64_t widest = std::max(problem.width, problem.term_width());
-  if (problem.form == MessageForm::kMixture) widest = std::max(widest, problem.edge_width);
+  if (problem.form == MessageForm::kMixture) widest = std::max({widest, problem.edge_width, problem.gaussians});
   for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
   return PaddedToPanel(widest);
 }
@@ -44,9 +44,13 @@ inline int64_t EdgesTogether(const KernelConfig& config) {
 inline int64_t ReductionRows(const MessageReduceProblem& problem) { return problem.softmax ? 3 : 1; }
 
 // A thread's scratch, in floats: two blocks of messages, between which layers alternate, then the reduction of a row so
-// far and that of its current block.
+// far and that of its current block. For products of coefficients and rows, a block of coefficients and two such sums.
 inline int64_t MessageScratchFloats(const MessageReduceProblem& problem, const KernelConfig& config) {
   if (!InEdgeBlocks(problem)) return 0;
+  if (problem.form == MessageForm::kOuter) {
+    const int64_t coefficients = problem.coefficients();
+    return EdgesTogether(config) * PaddedToPanel(coefficients) + 2 * coefficients * PaddedToPanel(problem.width);
+  }
   return (2 * EdgesTogether(config) + 2 * ReductionRows(problem)) * MessageStride(problem);
 }
 

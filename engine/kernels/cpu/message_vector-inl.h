@@ -49,6 +49,29 @@ VICINAL_INLINE VF FeatureTermOf(const MessageReduceArgs& args, const float* feat
   return sum;
 }
 
+// Features of an edge whose terms are summed before they are added to the total.
+inline constexpr int64_t kFoldFeatures = 64;
+
+// The Gaussians of an edge's `features`, whole vectors of them, in `out`.
+VICINAL_INLINE void GaussiansOf(const MessageReduceArgs& args, const float* features, float* out) {
+  const Floats d;
+  const int64_t count = args.problem.gaussians, width = args.problem.edge_width;
+  for (int64_t k = 0; k < count; k += kLanes) {
+    const float *mean = args.gaussian_mean + k, *scale = args.gaussian_scale + k;
+    VF total = hn::Zero(d);
+    for (int64_t first = 0; first < width; first += kFoldFeatures) {
+      VF sum = hn::Zero(d);
+      const int64_t end = Smaller(width, first + kFoldFeatures);
+      for (int64_t a = first; a < end; ++a, mean += count, scale += count) {
+        const VF difference = hn::Sub(hn::Set(d, features[a]), LoadSome(mean, count - k));
+        sum = hn::MulAdd(hn::Mul(difference, difference), LoadSome(scale, count - k), sum);
+      }
+      total = hn::Add(total, sum);
+    }
+    hn::StoreU(Exp(total), d, out + k);
+  }
+}
+
 // How a row's messages become one: minima are maxima of negated numbers.
 enum class RowReduction { kSum, kExtreme, kSoftmax };
 

@@ -66,7 +66,8 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
 
  private:
   static int64_t Widest(const MessageReduceProblem& problem) {
-    int64_t widest = std::max({problem.width, problem.term_width(), problem.edge_width});
+    int64_t widest = std::max({problem.width, problem.out_width(), problem.term_width(), problem.edge_width});
+    widest = std::max(widest, problem.gaussians);
     for (int32_t l = 0; l < problem.num_layers; ++l) widest = std::max(widest, problem.out_widths[l]);
     return widest;
   }
@@ -132,14 +133,34 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
     return in;
   }
 
-  // The mixture of the source's parts for edge e into row i, in one of the two rows.
+  // The coefficients of features in `in`; returns the row where they are.
+  static double* Coefficients(const MessageReduceArgs& args, double* in, double* out) {
+    const MessageReduceProblem& p = args.problem;
+    if (p.gaussians == 0) return ApplyLayers(args, p.edge_width, in, out);
+    for (int64_t k = 0; k < p.gaussians; ++k) {
+      double sum = 0.0;
+      for (int64_t a = 0; a < p.edge_width; ++a) {
+        const double difference = in[a] - args.gaussian_mean[a * p.gaussians + k];
+        sum += args.gaussian_scale[a * p.gaussians + k] * difference * difference;
+      }
+      out[k] = std::exp(sum);
+    }
+    return out;
+  }
+
+  // The mixture of the source's parts for edge e into row i, or its products with each coefficient, in one of the two
+  // rows.
   static const double* Mixture(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
     const MessageReduceProblem& p = args.problem;
     const float* const features = EdgeFeaturesOfRow(args.edge, i).At(e - args.adjacency.row_ptr[i]);
     std::copy_n(features, p.edge_width, in);
-    const double* const share = ApplyLayers(args, p.edge_width, in, out);
+    const double* const share = Coefficients(args, in, out);
     double* const result = share == in ? out : in;
     const float* const u = args.src.row(args.adjacency.col[e]);
+    if (p.form == MessageForm::kOuter) {
+      for (int64_t c = 0; c < p.out_width(); ++c) result[c] = share[c / p.width] * u[c % p.width];
+      return result;
+    }
     for (int64_t c = 0; c < p.width; ++c) {
       double sum = p.one_more ? u[p.coefficients() * p.width + c] : 0.0;
       for (int64_t k = 0; k < p.coefficients(); ++k) sum += share[k] * u[k * p.width + c];
@@ -152,7 +173,7 @@ class ReferenceMessageReduce final : public ReferenceWeighted<MessageReduceKerne
   static const double* EdgeMessage(const MessageReduceArgs& args, int64_t i, int64_t e, double* in, double* out) {
     const MessageReduceProblem& p = args.problem;
     const CsrView& a = args.adjacency;
-    if (p.form == MessageForm::kMixture) return Mixture(args, i, e, in, out);
+    if (p.mixes()) return Mixture(args, i, e, in, out);
     const double weight = a.value != nullptr ? a.value[e] : 1.0;
     for (int64_t c = 0; c < p.width; ++c) {
       if (p.form == MessageForm::kGated) {

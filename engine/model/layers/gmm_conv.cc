@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // GMMConv (Monti et al. 2017): out_i = reduce_{j -> i} sum_k w_k(e_ij) (x_j G)^k + x_i W_root^T + b for the K parts of
 // x_j G and Gaussians w_k(e) = exp(-1/2 sum_d (e_d - mu_kd)^2 / (sigma_kd^2 + 1e-15)). Loops and duplicates count as
-// sent; no in-edges: reduces to 0.
+// sent; no in-edges: reduces to 0. Sums and means of w_k x_j come before the product with G where x has no more columns
+// than a part (docs/adr/0072).
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,27 +16,28 @@ namespace {
 
 constexpr double kVarianceEps = 1e-15;
 
-// The Gaussians as operations on the features of an edge: K A differences from the means, which are exact, squared,
-// scaled and summed up, exponentials.
-StatusOr<std::vector<EdgeConvOp>> Gaussians(const LayerContext& context, int64_t count, int64_t features) {
+StatusOr<EdgeGaussians> Gaussians(const LayerContext& context, int64_t count, int64_t features) {
   VICINAL_ASSIGN_OR_RETURN(const WeightRef mu, context.Tensor("mu", {count, features}));
   VICINAL_ASSIGN_OR_RETURN(const WeightRef sigma, context.Tensor("sigma", {count, features}));
-  const int64_t all = count * features;
-  LinearStep differences, sums;
-  differences.weight = context.tensors.Make("one of each feature", {all, features}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) values[i * features + i % features] = 1.0f;
-  });
-  differences.bias = context.tensors.Make("minus " + mu->name, {all}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) values[i] = -mu->values[i];
-  });
-  sums.weight = context.tensors.Make("precisions of " + sigma->name, {count, all}, [&](std::vector<float>& values) {
-    for (int64_t i = 0; i < all; ++i) {
-      const double deviation = sigma->values[i];
-      values[i / features * all + i] = static_cast<float>(-0.5 / (deviation * deviation + kVarianceEps));
+  const WeightRef scale =
+      context.tensors.Make("scales of " + sigma->name, {count, features}, [&](std::vector<float>& values) {
+        for (size_t i = 0; i < values.size(); ++i) {
+          const double deviation = sigma->values[i];
+          values[i] = static_cast<float>(-0.5 / (deviation * deviation + kVarianceEps));
+        }
+      });
+  return EdgeGaussians{mu, scale};
+}
+
+// [out, K in] of a tensor [in, K out]: columns k in .. of the result are part k, transposed.
+WeightRef PartsSideBySide(const LayerContext& context, const Weight& g, int64_t in, int64_t out, int64_t count) {
+  return context.tensors.Make("parts side by side of " + g.name, {out, count * in}, [&](std::vector<float>& values) {
+    for (int64_t i = 0; i < in; ++i) {
+      for (int64_t k = 0; k < count; ++k) {
+        for (int64_t o = 0; o < out; ++o) values[o * count * in + k * in + i] = g.values[(i * count + k) * out + o];
+      }
     }
   });
-  return std::vector<EdgeConvOp>{differences, ActivationStep{{ActivationKind::kSquare}}, sums,
-                                 ActivationStep{{ActivationKind::kExp}}};
 }
 
 StatusOr<ValueId> LowerGmm(const LayerContext& context) {
@@ -49,12 +51,20 @@ StatusOr<ValueId> LowerGmm(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(const WeightRef g, context.Tensor("g", {in, out * count}));
   EdgeMessageStep step;
   step.reduce = args.Aggr();
-  step.function = EdgeFunction::kMixture;
   step.edge_width = args.Int("dim");
-  VICINAL_ASSIGN_OR_RETURN(step.nn, Gaussians(context, count, step.edge_width));
-  const ValueId parts = context.steps.Emit(LinearStep{TransposedPart(context, *g, 0, in, out * count), nullptr},
-                                           {context.input()}, out * count);
-  ValueId value = context.steps.Emit(std::move(step), {parts}, out);
+  VICINAL_ASSIGN_OR_RETURN(step.gaussians, Gaussians(context, count, step.edge_width));
+  const bool linear = step.reduce == Reduce::kSum || step.reduce == Reduce::kMean;
+  ValueId value = context.input();
+  if (linear && in <= out) {
+    step.function = EdgeFunction::kOuter;
+    value = context.steps.Emit(std::move(step), {value}, count * in);
+    value = context.steps.Emit(LinearStep{PartsSideBySide(context, *g, in, out, count), nullptr}, {value}, out);
+  } else {
+    step.function = EdgeFunction::kMixture;
+    value =
+        context.steps.Emit(LinearStep{TransposedPart(context, *g, 0, in, out * count), nullptr}, {value}, out * count);
+    value = context.steps.Emit(std::move(step), {value}, out);
+  }
   VICINAL_ASSIGN_OR_RETURN(value, AddRoot(context, "root.weight", value, out));
   return AddBias(context, value, out);
 }

@@ -33,6 +33,10 @@ void SetForm(const Node& node, int64_t in, int64_t out, MessageReduceProblem* pr
       problem->width = out;
       problem->one_more = in > problem->coefficients() * out;
       break;
+    case EdgeFunction::kOuter:
+      problem->form = MessageForm::kOuter;
+      problem->width = in;
+      break;
   }
   VICINAL_CHECK(problem->source_width() == in && problem->out_width() == out);
 }
@@ -49,6 +53,7 @@ MessageReduceProblem ProblemOf(const Program& program, const Node& node, const A
   for (int32_t l = 0; l < problem.num_layers; ++l) problem.out_widths[l] = node.message_layers[l].weight->rows;
   problem.edge_width = node.edge_term.width;
   problem.softmax = node.softmax_temperature.has_value();
+  if (node.edge_gaussians.mean != nullptr) problem.gaussians = node.edge_gaussians.mean->shape[0];
   SetForm(node, program.values[node.inputs[0]].width, program.values[node.output].width, &problem);
   return problem;
 }
@@ -80,6 +85,10 @@ Status BindMessageReduce(StepBinder* step) {
     VICINAL_ASSIGN_OR_RETURN(args.layers[l].bias, step->Copy(layer.bias));
     args.layers[l].activation = layer.activation;
   }
+  if (args.problem.gaussians > 0) {
+    VICINAL_ASSIGN_OR_RETURN(args.gaussian_mean, step->CopyTransposed(*node.edge_gaussians.mean));
+    VICINAL_ASSIGN_OR_RETURN(args.gaussian_scale, step->CopyTransposed(*node.edge_gaussians.scale));
+  }
   step->Input(node.inputs[0], &args.src);
   if (node.inputs.size() > 1) step->Input(node.inputs[1], &args.target);
   return BindEdgeTerm(node.edge_term, step, &args);
@@ -92,9 +101,13 @@ std::string MessageFormula(StepDescription* step, int64_t edges) {
   const auto called = [](const Activation& activation) {
     return activation.kind == ActivationKind::kNone ? std::string() : std::string(ToString(activation.kind));
   };
-  const std::string features = absl::StrCat("features of edges [", edges, ", ", term.width, "]");
+  std::string features = absl::StrCat("features of edges [", edges, ", ", term.width, "]");
+  if (const WeightRef& mean = node.edge_gaussians.mean; mean != nullptr)
+    absl::StrAppend(&features, " in ", mean->shape[0], " Gaussians");
   if (node.edge_function == EdgeFunction::kMixture)
     return absl::StrCat("parts of ", step->Shape(node.inputs[0]), " mixed by ", features);
+  if (node.edge_function == EdgeFunction::kOuter)
+    return absl::StrCat(step->Shape(node.inputs[0]), " times each of ", features);
   std::string sum = step->Shape(node.inputs[0]);
   for (size_t i = 1; i < node.inputs.size(); ++i) absl::StrAppend(&sum, " + ", step->Shape(node.inputs[i]));
   if (term.width > 0) absl::StrAppend(&sum, " + ", features);
@@ -109,7 +122,8 @@ void DescribeMessageReduce(StepDescription* step) {
   const Node& node = step->node();
   const int64_t edges = step->sizes().edges, in_width = step->WidthOf(node.inputs[0]);
   const EdgeTerm& term = node.edge_term;
-  int64_t width = node.edge_function == EdgeFunction::kMixture ? term.width : in_width, parameters = 0;
+  const bool outer = node.edge_function == EdgeFunction::kOuter;
+  int64_t width = outer || node.edge_function == EdgeFunction::kMixture ? term.width : in_width, parameters = 0;
   std::string& formula = *step->formula();
   formula =
       absl::StrCat(node.softmax_temperature.has_value() ? "softmax-weighted " : "", std::string(ToString(node.reduce)),
@@ -119,11 +133,15 @@ void DescribeMessageReduce(StepDescription* step) {
     parameters += width * layer.weight->rows;
     width = layer.weight->rows;
   }
+  if (const WeightRef& mean = node.edge_gaussians.mean; mean != nullptr) {
+    parameters += 2 * mean->shape[0] * mean->shape[1];
+    width = mean->shape[0];
+  }
   const int64_t own = node.inputs.size() > 1 ? step->Elements(node.inputs[1]) : 0;
   const int64_t read = edges * (in_width + term.width) + own + parameters;
   const int64_t products = term.weight != nullptr ? 2 * in_width * term.width : term.width;
   step->SetCost(step->AdjacencyBytes() + read * StepDescription::kFloatBytes,
-                edges * (in_width + products + 2 * parameters + width));
+                edges * (in_width * (outer ? 2 * width : 1) + products + 2 * parameters + width));
 }
 
 }  // namespace

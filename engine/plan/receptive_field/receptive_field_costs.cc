@@ -34,7 +34,9 @@ UnitCost CpuCost(const MessageReduceArgs& args, double) {
   UnitCost cost = {5 + Vectors(args.problem.out_width()),
                    1 + 1.5 * Vectors(args.problem.source_width()) + features * Vectors(args.problem.term_width())};
   if (args.problem.softmax) cost.edge += 10 * Vectors(args.problem.out_width());
-  int64_t in = args.problem.form == MessageForm::kMixture ? args.problem.edge_width : args.problem.width;
+  if (args.problem.form == MessageForm::kOuter) cost.edge += 0.5 * Vectors(args.problem.out_width());
+  if (args.problem.gaussians > 0) cost.edge += features * Vectors(args.problem.gaussians);
+  int64_t in = args.problem.mixes() ? args.problem.edge_width : args.problem.width;
   for (int32_t layer = 0; layer < args.problem.num_layers; ++layer) {
     cost.edge += ProductNs(in, args.problem.out_widths[layer]);
     in = args.problem.out_widths[layer];
@@ -104,7 +106,9 @@ UnitCost GpuCost(const MessageReduceArgs& args, double) {
                    (4 + Floats(problem.source_width() + problem.edge_width)) / kGatherSpeed +
                        Flops(problem.edge_width, problem.term_width()) / kProductSpeed,
                    0};
-  int64_t in = problem.form == MessageForm::kMixture ? problem.edge_width : problem.width;
+  if (problem.form == MessageForm::kOuter) cost.edge += Flops(problem.coefficients(), problem.width) / kProductSpeed;
+  if (problem.gaussians > 0) cost.edge += 2 * Flops(problem.edge_width, problem.gaussians) / kProductSpeed;
+  int64_t in = problem.mixes() ? problem.edge_width : problem.width;
   for (int32_t layer = 0; layer < problem.num_layers; ++layer) {
     cost.edge += Flops(in, problem.out_widths[layer]) / kProductSpeed;
     in = problem.out_widths[layer];

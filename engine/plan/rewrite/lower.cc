@@ -130,6 +130,7 @@ class Lowering {
     node.message_gate = op.gate;
     node.message_layers = FoldMessageMlp(op.nn);
     node.edge_term = {op.edge_width, op.edge_weight, op.edge_bias};
+    node.edge_gaussians = op.gaussians;
     Push(std::move(node));
   }
   void Lower(const ExpressionStep& op) {

@@ -82,6 +82,7 @@ struct Node {
   std::optional<double>
       softmax_temperature;            // the sum is weighted by a softmax of that temperature; absent: as `reduce`
   EdgeTerm edge_term;                 // kMessageReduce: added to u + v
+  EdgeGaussians edge_gaussians;       // kMixture, kOuter: coefficients, instead of message_layers
   AttentionStep attention;            // kAttention
   ExpressionStep expression;          // kExpression, kRowExpression
   bool in_place_of_messages = false;  // kExpression: it was a kMessageReduce (ExpressMessages)

@@ -183,26 +183,51 @@ TEST(GenConvTest, RefusesArguments) {
                 "UNSUPPORTED_ARGUMENT", "layers[0].args.aggr_kwargs", "aggr_kwargs");
 }
 
-TEST(GmmConvTest, GaussiansAreANetworkOfTheFeatures) {
+TEST(GmmConvTest, SumsComeBeforeTheProductWhereTheInputIsNarrow) {
   const auto model = LoadOrFail(OfOneMessageLayer("GMMConv", R"("out_channels": 3, "dim": 2, "kernel_size": 2)"),
                                 SafetensorsBuilder()
-                                    .AddRamp("c.g", {2, 6})
+                                    .AddRamp("c.g", {2, 6}, 0.0f, 1.0f)
                                     .AddRamp("c.mu", {2, 2})
                                     .AddRamp("c.sigma", {2, 2})
                                     .AddRamp("c.root.weight", {3, 2})
                                     .AddRamp("c.bias", {3}));
-  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "edge_message", "linear", "add", "bias"));
+  EXPECT_THAT(NamesOfSteps(*model), ElementsAre("edge_message", "linear", "linear", "add", "bias"));
   const EdgeMessageStep& messages = MessagesOf(*model);
-  EXPECT_EQ(messages.function, EdgeFunction::kMixture);
+  EXPECT_EQ(messages.function, EdgeFunction::kOuter);
   EXPECT_EQ(messages.reduce, Reduce::kMean);
   EXPECT_EQ(messages.edge_width, 2);
-  ASSERT_EQ(messages.nn.size(), 4u);
-  const auto& differences = std::get<LinearStep>(messages.nn[0]);
-  EXPECT_THAT(differences.weight->values, ElementsAre(1, 0, 0, 1, 1, 0, 0, 1));
-  EXPECT_THAT(differences.bias->values, ElementsAre(0.5f, 0.375f, 0.25f, 0.125f));
+  EXPECT_TRUE(messages.nn.empty());
+  EXPECT_THAT(messages.gaussians.mean->values, ElementsAre(-0.5f, -0.375f, -0.25f, -0.125f));
   // -1 / (2 sigma^2) for the ramp's sigma, -1/2, -3/8, -1/4 and -1/8.
-  EXPECT_THAT(std::get<LinearStep>(messages.nn[2]).weight->values,
-              ElementsAre(-2, FloatEq(-32.0f / 9), 0, 0, 0, 0, -8, -32));
+  EXPECT_THAT(messages.gaussians.scale->values, ElementsAre(-2, FloatEq(-32.0f / 9), -8, -32));
+  // Part k of a row of g is columns 3 k to 3 k + 2; a column of the product's weight is a row of a part.
+  const Weight& product = *LinearOf(*model, 1).weight;
+  EXPECT_THAT(product.shape, ElementsAre(3, 4));
+  for (int o = 0; o < 3; ++o) {
+    for (int k = 0; k < 2; ++k) {
+      for (int i = 0; i < 2; ++i)  // the builder's ramps begin again after 11 numbers
+        EXPECT_EQ(product.values[o * 4 + k * 2 + i], static_cast<float>((6 * i + 3 * k + o) % 11));
+    }
+  }
+}
+
+// Extremes are of messages, and sums of a wide input are wider than its parts.
+TEST(GmmConvTest, OtherwiseTheProductComesFirst) {
+  const auto of = [](const std::string& args, int in, int out) {
+    return LoadOrFail(OfOneMessageLayer("GMMConv", "\"out_channels\": " + std::to_string(out) + args, in),
+                      SafetensorsBuilder()
+                          .AddRamp("c.g", {in, 2 * out})
+                          .AddRamp("c.mu", {2, 2})
+                          .AddRamp("c.sigma", {2, 2})
+                          .AddRamp("c.root.weight", {out, in})
+                          .AddRamp("c.bias", {out}));
+  };
+  const std::string args = R"(, "dim": 2, "kernel_size": 2)";
+  for (const auto& model : {of(args + R"(, "aggr": "max")", 2, 3), of(args, 4, 3)}) {
+    EXPECT_THAT(NamesOfSteps(*model), ElementsAre("linear", "edge_message", "linear", "add", "bias"));
+    EXPECT_EQ(MessagesOf(*model).function, EdgeFunction::kMixture);
+    EXPECT_THAT(MessagesOf(*model).gaussians.mean->shape, ElementsAre(2, 2));
+  }
 }
 
 TEST(GmmConvTest, RefusesArguments) {

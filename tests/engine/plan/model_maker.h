@@ -129,6 +129,19 @@ class ModelMaker {
     }
     return Add(step, {Linear(x, parts * width, true)}, width);
   }
+  // Gaussians of features of edges: they mix `count` parts, or are multiplied with all of x before a product (`outer`).
+  ValueId GaussianMessages(ValueId x, int64_t width, Reduce reduce, int64_t count, bool outer) {
+    EdgeMessageStep step;
+    step.reduce = reduce;
+    step.edge_width = model_.edge_feature_width = kEdgeFeatures;
+    step.gaussians.mean = Draw({count, kEdgeFeatures}, 0.5);
+    auto scale = std::make_shared<Weight>(*Draw({count, kEdgeFeatures}, 0.7));
+    for (float& value : scale->values) value = -std::abs(value);
+    step.gaussians.scale = scale;
+    step.function = outer ? EdgeFunction::kOuter : EdgeFunction::kMixture;
+    if (!outer) return Add(step, {Linear(x, count * width, true)}, width);
+    return Linear(Add(step, {x}, count * widths_[x]), width, false);
+  }
   // An expression over edges: a softmax over `heads`, and the reductions `reduces` of what both ends, features and
   // weights give. `weighted`: with the weights that the adjacency has.
   ValueId Expression(ValueId x, int64_t width, int64_t heads, const std::vector<EdgeReduce>& reduces,
@@ -495,8 +508,12 @@ inline ValueId AnyLayer(ModelMaker& maker, ValueId x, bool weighted) {
       return maker.Linear(maker.Sum(sum, h), out, true);
     }
     case 19: {  // NNConv, GMMConv
-      const int64_t hidden = static_cast<int64_t>(random() % 3) * 4;
-      const ValueId mixed = maker.MixedMessages(x, out, AnyReduce(random), hidden, random() % 2 == 0);
+      const uint32_t kind = random() % 5;
+      const Reduce reduce = AnyReduce(random);
+      const bool more = random() % 2 == 0, sums = reduce == Reduce::kSum || reduce == Reduce::kMean;
+      const int64_t gaussians = 1 + static_cast<int64_t>(random() % 10);
+      const ValueId mixed = kind < 3 ? maker.MixedMessages(x, out, reduce, 4 * kind, more)
+                                     : maker.GaussianMessages(x, out, reduce, gaussians, kind == 4 && sums);
       return maker.Bias(maker.Sum(mixed, maker.Linear(x, out, false)));
     }
     case 20: {  // MessagePassing

@@ -512,10 +512,14 @@ class StepRunner {
     const int64_t w = step_->width, columns = width(0);
     const double* const u = &in(0)[edge.source * columns];
     std::vector<double> message(w, 0.0);
-    if (op.function == EdgeFunction::kMixture) {
-      std::vector<double> share = edge.features;
+    if (op.function == EdgeFunction::kMixture || op.function == EdgeFunction::kOuter) {
+      std::vector<double> share = op.gaussians.mean != nullptr ? Gaussians(op.gaussians, edge) : edge.features;
       for (const EdgeConvOp& inner : op.nn)
         share = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(share)); }, inner);
+      if (op.function == EdgeFunction::kOuter) {
+        for (int64_t c = 0; c < w; ++c) message[c] = share[c / columns] * u[c % columns];
+        return message;
+      }
       share.push_back(1.0);  // of a part beyond the coefficients
       for (int64_t c = 0; c < columns; ++c) message[c % w] += share[c / w] * u[c];
       return message;
@@ -535,6 +539,21 @@ class StepRunner {
     for (const EdgeConvOp& inner : op.nn)
       message = std::visit([&](const auto& step) { return ApplyToRow(step, std::move(message)); }, inner);
     return message;
+  }
+
+  // Gaussians of an edge's features.
+  static std::vector<double> Gaussians(const EdgeGaussians& gaussians, const Edge& edge) {
+    const int64_t count = gaussians.mean->shape[0], features = gaussians.mean->shape[1];
+    std::vector<double> result;
+    for (int64_t k = 0; k < count; ++k) {
+      double exponent = 0.0;
+      for (int64_t a = 0; a < features; ++a) {
+        const double difference = edge.features[a] - gaussians.mean->values[k * features + a];
+        exponent += gaussians.scale->values[k * features + a] * difference * difference;
+      }
+      result.push_back(std::exp(exponent));
+    }
+    return result;
   }
 
   // Sums of `count` messages into their means.

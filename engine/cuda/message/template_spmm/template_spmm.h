@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers of generalised aggregation: plain messages (template_spmm.cu), those with features of edges, gates or a
-// softmax (edge_rows.cu), with a message MLP (message_mlp.cu), and mixtures (edge_mixtures.cu), free of device code.
+// softmax (edge_rows.cu), with a message MLP (message_mlp.cu), mixtures (edge_mixtures.cu), and products of
+// coefficients and rows (edge_outer.cu), free of device code.
 #ifndef VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 #define VICINAL_ENGINE_CUDA_MESSAGE_TEMPLATE_SPMM_TEMPLATE_SPMM_H_
 
@@ -19,7 +20,7 @@ namespace vicinal::cuda {
 
 // The unit, in edges, for cutting long rows (row_pieces.h).
 inline constexpr int64_t kMessageUnit = 128;
-inline constexpr int64_t kFeaturedUnit = 64;   // of edge_rows and edge_mixtures
+inline constexpr int64_t kFeaturedUnit = 64;   // of edge_rows, edge_mixtures and edge_outer
 inline constexpr int64_t kMinMessageTile = 8;  // columns, of template_spmm
 
 // Which kernel makes the messages.
@@ -28,15 +29,24 @@ enum class MessageMaker {
   kEdgeRows,  // edge_rows.cu
   kNetwork,   // message_mlp.cu
   kMixture,   // edge_mixtures.cu
+  kOuter,     // edge_outer.cu
 };
 inline MessageMaker MakerOf(const MessageReduceProblem& problem) {
   if (problem.form == MessageForm::kMixture) return MessageMaker::kMixture;
+  if (problem.form == MessageForm::kOuter) return MessageMaker::kOuter;
   if (problem.num_layers > 0) return MessageMaker::kNetwork;
   const bool plain = problem.form == MessageForm::kPlain && !problem.softmax && problem.edge_width == 0;
   return plain ? MessageMaker::kRows : MessageMaker::kEdgeRows;
 }
 
 inline constexpr int kFeaturedTile = 32;  // columns of the result per block of edge_rows and edge_mixtures, at least
+
+// Coefficients of a block of edge_outer, at most, and the number of its blocks for each item of work, at most.
+inline constexpr int kOuterParts = 8;
+inline int64_t OuterTiles(const MessageReduceProblem& problem) {
+  return (problem.width + kFeaturedTile - 1) / kFeaturedTile *
+         ((problem.coefficients() + kOuterParts - 1) / kOuterParts);
+}
 
 inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
   const int64_t width = problem.out_width(), floats = problem.softmax ? 3 : 1;  // of a row's total, per column
@@ -51,6 +61,8 @@ inline PieceScratch MessageScratch(const MessageReduceProblem& problem) {
     case MessageMaker::kMixture:
       tile = kFeaturedTile, unit = kFeaturedUnit;
       break;
+    case MessageMaker::kOuter:
+      return PieceScratch(problem.edges, kFeaturedUnit, width, OuterTiles(problem));
   }
   return PieceScratch(problem.edges, unit, floats * width, (width + tile - 1) / std::max<int64_t>(tile, 1));
 }
@@ -90,6 +102,7 @@ struct MixtureMemory {
 
   explicit MixtureMemory(const MessageReduceProblem& problem) {
     Widen(0, problem.edge_width);
+    Widen(1, problem.gaussians);
     for (int l = 0; l < problem.num_layers; ++l) Widen((l + 1) % 2, problem.out_widths[l]);
   }
   int64_t Bytes(int64_t edges) const {
@@ -128,6 +141,9 @@ cudaError_t LaunchEdgeRows(const MessageReduceArgs& args, const LaunchTarget& ta
 cudaError_t LaunchMessageMlp(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
 // REQUIRES: MixtureMemory(args.problem).Bytes(kSmallMixtureStep) <= SmallMixtureBytes(target.limits).
 cudaError_t LaunchEdgeMixtures(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+// REQUIRES: OuterTiles(args.problem) <= kMaxOuterTiles.
+cudaError_t LaunchEdgeOuter(const MessageReduceArgs& args, const LaunchTarget& target, void* scratch);
+inline constexpr int64_t kMaxOuterTiles = (1 << 16) - 1;  // a grid's second dimension
 
 }  // namespace vicinal::cuda
 

@@ -23,8 +23,9 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
       if (problem.softmax || problem.form == MessageForm::kGated)
         return "a message network only of messages that are neither gated nor weighted by a softmax";
     }
-    if (Refusal refusal = WhyWidthUnsupported(std::max(problem.edge_width, problem.source_width())); !refusal.empty())
-      return refusal;
+    const int64_t columns = std::max(problem.edge_width, problem.source_width());
+    const int64_t widest = std::max({columns, problem.out_width(), problem.gaussians * problem.edge_width});
+    if (Refusal refusal = WhyWidthUnsupported(widest); !refusal.empty()) return refusal;
     if (Refusal refusal = WhyTooWide(problem, maker); !refusal.empty()) return refusal;
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
@@ -43,6 +44,8 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
         return LaunchMessageMlp(args, target, scratch);
       case MessageMaker::kMixture:
         return LaunchEdgeMixtures(args, target, scratch);
+      case MessageMaker::kOuter:
+        return LaunchEdgeOuter(args, target, scratch);
     }
     return cudaErrorNotSupported;
   }
@@ -50,6 +53,10 @@ class TemplateSpmm final : public CudaWeightedKernel<MessageReduceKernel> {
  private:
   // Whether the fewest edges that are processed at a time fit the shared memory.
   Refusal WhyTooWide(const MessageReduceProblem& problem, MessageMaker maker) const {
+    if (maker == MessageMaker::kOuter && OuterTiles(problem) > kMaxOuterTiles) {
+      return absl::StrCat("only up to ", kMaxOuterTiles, " tiles of ", kFeaturedTile, " columns and ", kOuterParts,
+                          " coefficients; this is ", OuterTiles(problem));
+    }
     int64_t bytes = 0, most = 0;
     if (maker == MessageMaker::kNetwork)
       bytes = MessageTile(problem).Bytes(kSmallMessageTile), most = SmallTileBytes(limits_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // template_spmm for mixtures (NNConv, GMMConv): a message is the sum of a source's parts times coefficients, which are
-// features of the edge or come from them by a network.
+// features of the edge or come from them by a network or by Gaussians.
 //
 // Idea. A warp makes the coefficients of 16 edges (4 with wide networks) in shared memory of its own: a lane has an
 // output of a layer for some of the edges, so that a load of a weight serves these. Then messages are made in registers
@@ -14,6 +14,7 @@
 
 #include "engine/cuda/dense/packed_weights.h"
 #include "engine/cuda/message/template_spmm/detail/edge_rows.cuh"
+#include "engine/cuda/message/template_spmm/detail/gaussians.cuh"
 
 namespace vicinal::cuda {
 namespace {
@@ -72,6 +73,31 @@ __device__ inline void Multiply(const Layer& layer, int lane, const Numbers& in,
   }
 }
 
+// out = the Gaussians of `width` features in `in`, for kStep edges. kLanes lanes have one each, for kMine edges.
+template <int kStep, int kLanes>
+__device__ inline void EvaluateGaussians(const MessageReduceArgs& args, int width, int lane, const Numbers& in,
+                                         const Numbers& out) {
+  constexpr int kMine = kStep * kLanes / 32;
+  const int first = lane / kLanes * kMine, count = static_cast<int>(args.problem.gaussians);
+  int place[kMine];
+#pragma unroll
+  for (int e = 0; e < kMine; ++e) place[e] = (first + e) * in.stride;
+#pragma unroll 1
+  for (int k = lane % kLanes; k < count; k += kLanes) {
+    const GaussianColumn gaussian(args, k);
+    float total[kMine] = {};
+#pragma unroll 1
+    for (int a = 0; a < width; a += kFoldFeatures) {
+      float sum[kMine] = {};
+      gaussian.AddTerms(in.data + a, place, a, min(width - a, kFoldFeatures), count, sum);
+#pragma unroll
+      for (int e = 0; e < kMine; ++e) total[e] += sum[e];
+    }
+#pragma unroll
+    for (int e = 0; e < kMine; ++e) out.data[(first + e) * out.stride + k] = expf(total[e]);
+  }
+}
+
 // Zeros behind numbers [0, width) up to a multiple of 4.
 template <int kStep>
 __device__ inline void Pad(const Numbers& numbers, int width, int lane) {
@@ -121,6 +147,11 @@ struct MixtureMaker {
     Numbers out = {work.own_memory + kStep * network.strides[0], network.strides[1]};
     LoadFeatures(params, work, edges, in);
     int width = static_cast<int>(params.args.edge.width);
+    if (params.args.problem.gaussians > 0) {
+      EvaluateGaussians<kStep, 8>(params.args, width, work.lane, in, out);
+      __syncwarp();
+      return out;
+    }
     for (int l = 0; l < params.args.problem.num_layers; ++l) {
       const int out_width = static_cast<int>(network.out_widths[l]);
       const Layer layer = {static_cast<const float*>(network.layers[l].weight),
