@@ -17,13 +17,16 @@ namespace {
 constexpr int kSteps = 8;
 
 // What a chain has besides: a sparse product that begins it; in its means the row's own source, and an residual; in
-// place of its means attention; factors of sources.
+// place of its means attention, or messages with features of edges; factors of sources.
+enum class Messages { kNone, kFeatured, kOuter };
 struct Extras {
   bool sparse_start = false;
   bool own_rows = false;
   bool attention = false;
   bool scaled = false;
+  Messages messages = Messages::kNone;
 };
+constexpr int64_t kFeatures = 5;  // of an edge
 
 // What makes its means.
 struct Means {
@@ -50,10 +53,12 @@ class Chain {
         bias_(*machine.device, RandomVector(width, 93)),
         src_scale_(*machine.device, RandomVector(graph.cols, 96)),
         attention_(*machine.registry.attention.kernels().front()),
+        message_(*machine.registry.message_reduce.kernels().front()),
         product_(ExactProduct(machine)),
         sparse_(*machine.registry.sparse_update.kernels().front()) {
     MeanArgs(graph);
     if (extras.attention) AttentionArgsOf(graph);
+    if (extras.messages != Messages::kNone) MessageArgsOf(graph);
     if (!takes_graph()) return;
     std::vector<float> weight = RandomVector(width * width, 94);
     std::vector<char> packed(product_.kernel().PackedBytes(width, width));
@@ -71,9 +76,7 @@ class Chain {
   Status Launch() const {
     if (extras_.sparse_start) VICINAL_RETURN_IF_ERROR(sparse_.Launch(*machine_.context, start_, nullptr));
     for (int step = 0; step < kSteps; ++step) {
-      VICINAL_RETURN_IF_ERROR(extras_.attention
-                                  ? attention_.Launch(*machine_.context, attend_, scratch_->data())
-                                  : means_.kernel.Launch(*machine_.context, aggregate_, scratch_->data()));
+      VICINAL_RETURN_IF_ERROR(Gather());
       VICINAL_RETURN_IF_ERROR(product_.Launch(*machine_.context, multiply_, nullptr));
     }
     return OkStatus();
@@ -85,6 +88,12 @@ class Chain {
   HostMatrix Result() const { return a_.Download(*machine_.device); }
 
  private:
+  Status Gather() const {
+    if (extras_.attention) return attention_.Launch(*machine_.context, attend_, scratch_->data());
+    if (extras_.messages != Messages::kNone) return message_.Launch(*machine_.context, send_, scratch_->data());
+    return means_.kernel.Launch(*machine_.context, aggregate_, scratch_->data());
+  }
+
   void MeanArgs(const HostGraph& graph) {
     const AggregateKernel& kernel = means_.kernel.kernel();
     aggregate_.problem = MeansOf(graph, width_, extras_.scaled);
@@ -124,6 +133,36 @@ class Chain {
     scratch_.emplace(*machine_.device, attention_.kernel().ScratchBytes(attend_.problem, attend_.config, 1));
   }
 
+  // Means of relu(x_j + W e), or of x_j times one Gaussian of e.
+  void MessageArgsOf(const HostGraph& graph) {
+    features_ = DeviceArray<float>(*machine_.device, RandomVector(std::max<int64_t>(graph.edges(), 1) * kFeatures, 97));
+    feature_weight_ = DeviceArray<float>(*machine_.device, RandomVector(kFeatures * width_, 98));
+    MessageReduceProblem& problem = send_.problem;
+    problem.reduce = Reduce::kMean;
+    problem.rows = problem.cols = graph.rows;
+    problem.edges = graph.edges();
+    problem.width = width_;
+    problem.edge_width = kFeatures;
+    send_.adjacency = graph_.view(false);
+    send_.edge.width = kFeatures;
+    send_.edge.values = features_.data();
+    send_.edge.sent = send_.adjacency;
+    if (extras_.messages == Messages::kOuter) {
+      problem.form = MessageForm::kOuter;
+      problem.gaussians = 1;
+      scales_ = DeviceArray<float>(*machine_.device, std::vector<float>(kFeatures, -0.25f));
+      send_.gaussian_mean = feature_weight_.data();
+      send_.gaussian_scale = scales_.data();
+    } else {
+      send_.edge_weight = feature_weight_.data();
+      send_.activation.kind = ActivationKind::kRelu;
+    }
+    send_.src = a_.view();
+    send_.dst = b_.view();
+    send_.epilogue.bias = bias_.data();
+    scratch_.emplace(*machine_.device, message_.kernel().ScratchBytes(problem, {}, 1));
+  }
+
   // The graph's edges as features, as many as it has sources.
   void SparseArgs(const HostGraph& graph) {
     std::vector<float> weight = RandomVector(width_ * graph.cols, 95);
@@ -146,14 +185,17 @@ class Chain {
   const DeviceArray<float> bias_;
   const DeviceArray<float> src_scale_;
   const RegisteredKernel<AttentionKernel>& attention_;
+  const RegisteredKernel<MessageReduceKernel>& message_;
   const RegisteredKernel<DenseUpdateKernel>& product_;
   const RegisteredKernel<SparseUpdateKernel>& sparse_;
   bool takes_graph_ = true;
   AdjacencyLayoutRef layout_;
   std::optional<Scratch> scratch_;
   DeviceArray<char> packed_, start_packed_;
+  DeviceArray<float> features_, feature_weight_, scales_;
   AggregateArgs aggregate_;
   AttentionArgs attend_;
+  MessageReduceArgs send_;
   DenseUpdateArgs multiply_;
   SparseUpdateArgs start_;
 };
@@ -166,7 +208,9 @@ void CheckChain(Machine& machine, Report& report, const HostGraph& graph, int64_
   const std::string what = std::string(means.kernel.kernel().name()) + ", " + graph.name + ", width " +
                            std::to_string(width) + (extras.scaled ? ", scaled" : "") +
                            (extras.sparse_start ? ", sparse features" : "") + (extras.own_rows ? ", own rows" : "") +
-                           (extras.attention ? ", attention" : "");
+                           (extras.attention ? ", attention" : "") +
+                           (extras.messages == Messages::kFeatured ? ", messages with features" : "") +
+                           (extras.messages == Messages::kOuter ? ", messages times Gaussians" : "");
   MustBeOk(chain.Launch(), "a chain");
   MustBeOk(machine.context->Synchronize(), "a chain");
   const HostMatrix want = chain.Result();
@@ -209,6 +253,8 @@ void RunOverlapCases(Machine& machine, Report& report) {
       for (const Extras& extras : {Extras{}, Extras{true, false}, Extras{false, true}, Extras{true, false, true}}) {
         CheckChain(machine, report, graph, width, extras, front);
       }
+      for (const Messages messages : {Messages::kFeatured, Messages::kOuter})
+        CheckChain(machine, report, graph, width, {true, false, false, false, messages}, front);
     }
     for (const int64_t width : {33, 64}) {
       if (!report.brief() || width == 64) CheckKernels(machine, report, graph, width);
@@ -221,6 +267,8 @@ void RunOverlapCases(Machine& machine, Report& report) {
   for (const int64_t width : {16, 64}) {
     for (const bool own_rows : {false, true}) CheckChain(machine, report, large, width, {true, own_rows}, front);
     CheckChain(machine, report, large, width, {true, false, true}, front);
+    for (const Messages messages : {Messages::kFeatured, Messages::kOuter})
+      CheckChain(machine, report, large, width, {true, false, false, false, messages}, front);
     if (!report.brief()) CheckKernels(machine, report, large, width);
   }
 }

@@ -22,6 +22,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
 #include "engine/cuda/common/hardware.h"
 #include "engine/cuda/common/launch.h"
 
@@ -40,17 +42,23 @@ __device__ inline void AwaitPreviousKernels() {
 // Launches a kernel that follows the rules above. With `overlap`, it may start before the kernel before it has ended.
 template <class... Parameters, class... Arguments>
 cudaError_t LaunchOverlapping(bool overlap, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
-                              cudaStream_t stream, const Arguments&... arguments) {
+                              size_t shared_bytes, cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchAttribute early = {};
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = overlap ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
+}
+template <class... Parameters, class... Arguments>
+cudaError_t LaunchOverlapping(bool overlap, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                              cudaStream_t stream, const Arguments&... arguments) {
+  return LaunchOverlapping(overlap, kernel, grid, threads, size_t{0}, stream, arguments...);
 }
 
 }  // namespace vicinal::cuda

@@ -189,7 +189,7 @@ struct MixtureMaker {
     for (int k = 0; k < L::kMine; ++k) {
       u[k] = args.src.data + int64_t{work.memory.source[work.EdgeOf(k)]} * args.src.stride + work.column;
       const Pack<L::kVec> x =
-          args.problem.one_more ? LoadReadOnly<L::kVec>(u[k] + parts * width) : Pack<L::kVec>::Filled(0.0f);
+          args.problem.one_more ? LoadPlain<L::kVec>(u[k] + parts * width) : Pack<L::kVec>::Filled(0.0f);
 #pragma unroll
       for (int v = 0; v < L::kVec; ++v) z[k * L::kVec + v] = x.v[v];
     }
@@ -199,7 +199,7 @@ struct MixtureMaker {
       Pack<L::kVec> part[L::kMine];
 #pragma unroll
       for (int k = 0; k < L::kMine; ++k) {
-        part[k] = LoadReadOnly<L::kVec>(u[k]);
+        part[k] = LoadPlain<L::kVec>(u[k]);
         u[k] += width;
       }
 #pragma unroll

@@ -6,7 +6,7 @@
 // sums are in registers, so that one load of u serves 8 products. It takes 16 edges at a time, whose rows of u are on
 // their way to shared memory while the lanes make coefficients, each for some of the edges; features of the next 16
 // edges follow them. Features come 16 at a time, so that their number is not limited. Nothing but the end of a long row
-// waits for other warps.
+// waits for other warps. Edges are found, and the first features copied, while the kernel before may still run.
 // Order of evaluation: features ascending, folded every 64; edges of a row or piece ascending, folded every 64; pieces
 // of long rows in four chains. The bits are equal in every run and in every subset of rows; there are no float atomics.
 // Traffic: edges * (4 + 4 * width + 4 * A for every 64 columns) bytes of gather, once for every 8 coefficients; rows *
@@ -17,6 +17,7 @@
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/async_copy.cuh"
 #include "engine/cuda/common/edge_features.cuh"
+#include "engine/cuda/common/overlap.cuh"
 #include "engine/cuda/common/row_pieces.cuh"
 #include "engine/cuda/message/template_spmm/detail/gaussians.cuh"
 #include "engine/cuda/message/template_spmm/detail/row_totals.cuh"
@@ -38,6 +39,7 @@ struct OuterParams {
   Access access;  // of an edge's features
   int parts;      // coefficients of a block, but for the last one
   int tiles;      // of columns
+  bool overlap;   // may start before the kernel before it has ended (overlap.cuh)
   // Partial results of long rows (row_pieces.h).
   int64_t cells, partial_stride;
   float* partials;  // [cells][columns of the result]
@@ -218,12 +220,16 @@ __device__ inline void SumEdges(const OuterParams& params, const OuterWork<L>& w
   Pack<L::kVec> since[L::kParts];
 #pragma unroll
   for (int k = 0; k < L::kParts; ++k) since[k] = Pack<L::kVec>::Filled(0.0f);
-  if (edges == 0) return Fold(work, true, since);
+  if (edges == 0) {
+    AwaitPreviousKernels();
+    return Fold(work, true, since);
+  }
   const int32_t* const sources = args.adjacency.col + first_edge;
   // In lane i, and lane 16 + i, of edge base + i. Lanes beyond the last edge have its source.
   int32_t source = __ldg(sources + min(work.lane % kStep, edges - 1));
   int buffer = 0;
   CopyFeatures(params, work, 0, 0, buffer);
+  AwaitPreviousKernels();
 #pragma unroll 1
   for (int base = 0; base < edges; base += kStep) {
     const int count = min(edges - base, kStep), next = base + kStep;
@@ -259,6 +265,7 @@ __device__ inline void SumEdges(const OuterParams& params, const OuterWork<L>& w
 template <class L>
 __global__ void __launch_bounds__(kThreads, kBlocks) OuterRows(const __grid_constant__ OuterParams params) {
   __shared__ OuterMemory<L> memories[kWarps];
+  TriggerNextLaunch();
   const MessageReduceArgs& args = params.args;
   const CsrView& adjacency = args.adjacency;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -301,8 +308,7 @@ cudaError_t Launch(OuterParams params, const LaunchTarget& target) {
   params.tiles = static_cast<int>((params.args.problem.width + L::kTile - 1) / L::kTile);
   const int64_t groups = (params.args.problem.gaussians + params.parts - 1) / params.parts;
   const dim3 grid(static_cast<unsigned>((items + kWarps - 1) / kWarps), static_cast<unsigned>(params.tiles * groups));
-  OuterRows<L><<<grid, kThreads, 0, target.stream>>>(params);
-  return cudaGetLastError();
+  return LaunchOverlapping(params.overlap, OuterRows<L>, grid, kThreads, target.stream, params);
 }
 
 template <int kParts>
@@ -329,6 +335,7 @@ cudaError_t LaunchEdgeOuter(const MessageReduceArgs& args, const LaunchTarget& t
   params.partial_stride = layout.stride;
   params.partials = static_cast<float*>(scratch);
   params.tickets = target.tickets;
+  params.overlap = target.overlap && layout.tickets == 0;  // it must not overlap with the clearing of tickets
   if (layout.tickets > 0) {
     params.tickets = reinterpret_cast<int*>(params.partials + layout.cells * layout.stride);
     const cudaError_t error = cudaMemsetAsync(params.tickets, 0, layout.tickets * sizeof(int), target.stream);

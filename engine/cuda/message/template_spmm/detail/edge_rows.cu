@@ -51,7 +51,7 @@ __device__ inline void LoadNodes(const MessageReduceArgs& args, const RowWork<L>
 #pragma unroll
     for (int k = 0; k < L::kMine; ++k) {
       const int64_t source = work.memory.source[work.EdgeOf(k)];
-      const Pack<L::kVec> x = LoadReadOnly<L::kVec>(u + source * args.src.stride);
+      const Pack<L::kVec> x = LoadPlain<L::kVec>(u + source * args.src.stride);
 #pragma unroll
       for (int v = 0; v < L::kVec; ++v) z[half][k * L::kVec + v] = x.v[v];
     }
@@ -65,7 +65,7 @@ __device__ inline void LoadNodes(const MessageReduceArgs& args, const RowWork<L>
 #pragma unroll
     for (int k = 0; k < L::kMine; ++k) {
       const int64_t row = work.memory.row[work.EdgeOf(k)];
-      const Pack<L::kVec> y = LoadReadOnly<L::kVec>(v + row * args.target.stride);
+      const Pack<L::kVec> y = LoadPlain<L::kVec>(v + row * args.target.stride);
 #pragma unroll
       for (int i = 0; i < L::kVec; ++i) {
         float& x = z[half][k * L::kVec + i];

@@ -18,6 +18,7 @@
 
 #include "engine/cuda/common/alignment.h"
 #include "engine/cuda/common/async_copy.cuh"
+#include "engine/cuda/common/overlap.cuh"
 #include "engine/cuda/message/template_spmm/detail/edge_table.cuh"
 #include "engine/cuda/message/template_spmm/detail/row_totals.cuh"
 
@@ -42,6 +43,7 @@ struct RowParams {
   int64_t cells, partial_stride;
   float* partials;  // [cells][floats of a total][columns of the result]
   int* tickets;
+  bool overlap;  // may start before the kernel before it has ended (overlap.cuh)
   RowNetwork network;
 };
 
@@ -267,7 +269,9 @@ __device__ inline WarpCut CutOf(const WarpCut& cuts, int warp) {
 }
 
 // Maker::Make stores the messages of the edges from `base` on, with StoreMessages. Maker::BlockFloats and Maker::Floats
-// are the shared memory of a block and of each warp for that. Maker::Begin starts copies into the block's.
+// are the shared memory of a block and of each warp for that. Maker::Begin starts copies of weights into the block's.
+// What a block works on is found, and weights are copied, while the kernel before may still run; rows of nodes are read
+// with plain loads after that.
 template <class L, class Maker>
 __global__ void __launch_bounds__(kRowThreads, kRowBlocks) EdgeRows(const __grid_constant__ RowParams params) {
   extern __shared__ float4 buffers[];
@@ -283,6 +287,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) EdgeRows(const __grid
   float* const own_memory = block_memory + Maker::BlockFloats(params) + warp * Maker::Floats(params);
   const RowWork<L> work = {table,  memories[warp], slots, block_memory,    own_memory,
                            column, first_column,   lane,  lane / L::kLanes};
+  TriggerNextLaunch();
   Maker::Begin(params, work);
   const int edges = MakeTable(args.adjacency, args.edge, params.cells > 0, int64_t{blockIdx.x} * params.keys_per_block,
                               params.keys_per_block, &table);
@@ -290,6 +295,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks) EdgeRows(const __grid
   __syncthreads();
   const WarpCut cuts = FindCuts(table, edges);
   const WarpCut from = CutOf(cuts, warp), to = CutOf(cuts, warp + 1);
+  AwaitPreviousKernels();
   Walk<L> walk(work, from, to);
   int base = from.edge;
   do {  // at least once, for rows without edges
@@ -312,8 +318,8 @@ cudaError_t LaunchRows(const RowParams& params, const LaunchTarget& target) {
   const int64_t keys = params.args.adjacency.nnz + params.args.adjacency.rows;
   const dim3 grid(static_cast<unsigned>((keys + params.keys_per_block - 1) / params.keys_per_block),
                   static_cast<unsigned>((params.args.dst.cols + L::kTile - 1) / L::kTile));
-  kernel<<<grid, kRowThreads, static_cast<size_t>(bytes), target.stream>>>(params);
-  return cudaGetLastError();
+  return LaunchOverlapping(params.overlap, kernel, grid, kRowThreads, static_cast<size_t>(bytes), target.stream,
+                           params);
 }
 
 // What all launches have, with zeroed tickets.
@@ -330,6 +336,7 @@ inline cudaError_t SetRowParams(const MessageReduceArgs& args, const LaunchTarge
   params->partial_stride = layout.stride;
   params->partials = static_cast<float*>(scratch);
   params->tickets = target.tickets;
+  params->overlap = target.overlap && layout.tickets == 0;  // it must not overlap with the clearing of tickets
   if (layout.tickets == 0) return cudaSuccess;
   params->tickets = reinterpret_cast<int*>(params->partials + layout.cells * layout.stride);
   return cudaMemsetAsync(params->tickets, 0, layout.tickets * sizeof(int), target.stream);
