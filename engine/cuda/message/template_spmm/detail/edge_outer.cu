@@ -9,9 +9,8 @@
 // waits for other warps. Edges are found, and the first features copied, while the kernel before may still run.
 // Order of evaluation: features ascending, folded every 64; edges of a row or piece ascending, folded every 64; pieces
 // of long rows in four chains. The bits are equal in every run and in every subset of rows; there are no float atomics.
-// Traffic: edges * (4 + 4 * width + 4 * A for every 64 columns) bytes of gather, once for every 8 coefficients; rows *
-// 4
-// * K * width of results.
+// Traffic: edges * (4 + 4 * width + 4 * A for every 64 columns) bytes of gather, once for every 8 coefficients, and
+// rows * 4 * K * width bytes of results.
 #include <cstdint>
 
 #include "engine/cuda/common/alignment.h"
