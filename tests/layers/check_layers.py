@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Enforces the include rule of the tree: which folder may include which, and where foreign libraries may appear.
-Also that the tuner names no kernel, and that tests make files in directories of their own.
+Also that the tuner names no kernel, that no compiler can drop the prefetches of one, and that tests make files in
+directories of their own.
 
 CONTRIBUTING.md explains the ladder in a table; this file enforces it, and checks that the table says the same. It reads
 lines only, knows nothing of CMake, and needs no build: well under a second for the whole tree.
@@ -278,6 +279,26 @@ def check_tuner(root, paths):
     return violations
 
 
+PREFETCH = re.compile(r"\b(hwy::Prefetch|__builtin_prefetch|_mm_prefetch)\(")
+# The first line of a function's definition.
+FUNCTION = re.compile(r"^ {0,2}(?:[\w:<>&*]+ )+&?\*?\w+\(.*$")
+RETURNS_NOTHING = re.compile(r"\bvoid \w+\(")
+
+
+def check_prefetches(path, text):
+    """To GCC a function that only prefetches has no effects: it removes the calls before it would inline them."""
+    violations, head, const = [], "", False
+    for number, line in enumerate(text.splitlines(), start=1):
+        if FUNCTION.match(line):
+            head, const = line, False
+        if line.endswith(") const {"):
+            const = True
+        in_danger = RETURNS_NOTHING.search(head) and (const or "static " in head) and "VICINAL_INLINE" not in head
+        if PREFETCH.search(line.split("//")[0]) and in_danger:
+            violations.append(f"{path}:{number}: a const or static function that prefetches must be VICINAL_INLINE, or GCC removes its calls")
+    return violations
+
+
 def source_files(root):
     for top in SOURCE_FOLDERS:
         for folder, subfolders, names in os.walk(os.path.join(root, top)):
@@ -293,6 +314,8 @@ def check_tree(root):
     paths, violations = list(source_files(root)), []
     for path in paths:
         violations += check_file(root, path)
+        if path.startswith("engine/kernels/cpu/"):
+            violations += check_prefetches(path, read(root, path))
     return len(paths), violations + check_tuner(root, paths)
 
 

@@ -169,6 +169,20 @@ class CheckLayersTest(unittest.TestCase):
                 names |= found
         self.assertLessEqual({"reference", "simd_rows", "tiled_rows", "binned_rows", "neighbor_group"}, names)
 
+    def test_functions_that_only_prefetch_are_inline_by_force(self):
+        body = "    for (int64_t c = 0; c < width_; c += 16) hwy::Prefetch(row + c);\n  }\n"
+        for head in ("  void Fetch(const float* row) const {\n", "  static void Fetch(const float* row, int64_t n) {\n",
+                     "  HWY_NOINLINE void Fetch(const float* row,\n                          int64_t n) const {\n"):
+            with self.subTest(head=head):
+                violations = check_layers.check_prefetches("engine/kernels/cpu/a.h", head + body)
+                self.assertEqual(len(violations), 1, violations)
+                self.assertIn("must be VICINAL_INLINE", violations[0])
+                inlined = head.replace("HWY_NOINLINE ", "").replace("void", "VICINAL_INLINE void").replace("static VICINAL_INLINE", "VICINAL_INLINE static")
+                self.assertEqual(check_layers.check_prefetches("engine/kernels/cpu/a.h", inlined + body), [])
+        for head in ("  HWY_NOINLINE void Build(float* to) {\n", "  VICINAL_INLINE const float* Row(int64_t e) const {\n"):
+            with self.subTest(head=head):
+                self.assertEqual(check_layers.check_prefetches("engine/kernels/cpu/a.h", head + body), [])
+
     def test_the_program_fails_on_a_violation_and_on_an_empty_tree(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "check_layers.py")
         with tempfile.TemporaryDirectory() as root:
