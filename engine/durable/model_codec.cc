@@ -22,6 +22,9 @@ struct ModelMetadata {
   int64_t create_time = 0;
 };
 
+// Of the steps that a document becomes, for each byte of it: a layer of 30 becomes one to three, of some hundred bytes.
+constexpr int64_t kStepBytesPerCharacter = 64;
+
 template <class Visitor, class Metadata>
 void ModelMembers(Visitor& visit, Metadata& metadata) {
   visit("reference_checked", metadata.reference_checked);
@@ -54,14 +57,17 @@ Status WriteModel(const StoredModel& model, const ModelDocument& document, state
 StatusOr<int64_t> ModelBytesBound(const state::StateDirectory& directory, const state::Manifest& manifest) {
   VICINAL_ASSIGN_OR_RETURN(const state::ManifestFile entry, OnlyFile(manifest, kModelFile));
   VICINAL_ASSIGN_OR_RETURN(const auto file, directory.OpenFile(manifest, entry.name));
-  int64_t bytes = 0;  // at most those of the file, which pads its sections
-  for (const char* const name : {"architecture", "weights"}) {
-    if (const state::Section* const section = file->Find(name); section != nullptr) bytes += section->bytes;
-  }
-  if (bytes > std::numeric_limits<int64_t>::max() / 4) {
+  const auto bytes_of = [&file](const char* name) {
+    const state::Section* const section = file->Find(name);
+    return section != nullptr ? section->bytes : 0;
+  };
+  const int64_t text = bytes_of("architecture");
+  const int64_t bytes = text + bytes_of("weights");  // at most those of the file, which pads its sections
+  if (bytes > std::numeric_limits<int64_t>::max() / (4 + kStepBytesPerCharacter)) {
     return state::Damaged(state::Describe(manifest.id), "its size is out of range");
   }
-  return 4 * bytes;  // what is read, and weights that 16-bit numbers become, twice where transposed
+  // What is read, and weights that 16-bit numbers become, twice where transposed; and the steps.
+  return 4 * bytes + kStepBytesPerCharacter * text;
 }
 
 StatusOr<StoredModel> ReadModel(const state::StateDirectory& directory, const state::Manifest& manifest) {

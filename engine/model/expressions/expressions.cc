@@ -171,9 +171,10 @@ StatusOr<int32_t> Expressions::Unary(EdgeOp op, int32_t a) {
 }
 
 StatusOr<int32_t> Expressions::Linear(int32_t a, const WeightRef& weight, const WeightRef& bias) {
-  if (weight->shape.size() != 2 || weight->shape[1] != values_[a].width) {
+  if (weight->shape.size() != 2 || weight->shape[0] < 1 || weight->shape[1] != values_[a].width) {
     return Misfit(absl::StrCat("linear multiplies a value of ", Columns(values_[a].width), " by '", weight->name, "' ",
-                               ShapeToString(weight->shape), "; a weight has the shape [out, ", values_[a].width, "]"));
+                               ShapeToString(weight->shape), "; a weight has the shape [out, ", values_[a].width,
+                               "], with out at least 1"));
   }
   if (bias != nullptr && static_cast<int64_t>(bias->values.size()) != weight->shape[0]) {
     return Misfit(absl::StrCat("linear adds the bias '", bias->name, "' ", ShapeToString(bias->shape), " to ",

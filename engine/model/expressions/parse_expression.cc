@@ -322,6 +322,10 @@ class Parser {
     if (module && context_.tensors.Has(TensorName(own + ".bias"))) {
       VICINAL_ASSIGN_OR_RETURN(bias, Bind(weight_name, own + ".bias"));
     }
+    if (module && At(',')) {
+      return Fail(token_.at, absl::StrCat(Quoted(own), " is a module, and linear(x, ", own,
+                                          ") adds its bias; remove the last argument"));
+    }
     if (!module && Take(',')) {
       VICINAL_ASSIGN_OR_RETURN(const Token bias_name, ReadTensorName("a bias"));
       VICINAL_ASSIGN_OR_RETURN(bias, Bind(bias_name, std::string(bias_name.text)));

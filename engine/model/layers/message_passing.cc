@@ -46,7 +46,7 @@ StatusOr<EdgeReduce> ReadReduce(const LayerContext& context, const nlohmann::jso
     if (name == kReduces[r] || (r == 0 && name == "add")) return static_cast<EdgeReduce>(r);
   }
   return UnsupportedArgument(context.args.FieldOf("aggr"),
-                             context.Describe() + " has an aggr that is not supported, " + Quoted(json.dump()) +
+                             context.Describe() + " has an aggr that is not supported, " + json.dump() +
                                  "; supported: sum (or add), mean, max, min, var, std, softmax, or a list of these");
 }
 

@@ -331,6 +331,15 @@ TEST(MessagePassingTest, RefusesShapesWithTheirPlace) {
   ExpectRefusedAt("x_j[1:1]", "line 1, column 4", "columns [1:1]");
   ExpectRefusedAt("linear(x_j, W)", "line 1, column 1", "linear multiplies a value of 2 columns by 'c.W' [3, 4]", "",
                   SafetensorsBuilder().AddRamp("c.W", {3, 4}));
+  const std::string empty = " [0, 2]; a weight has the shape [out, 2], with out at least 1";
+  ExpectRefusedAt("linear(x_j, W)", "line 1, column 1", "linear multiplies a value of 2 columns by 'c.W'" + empty, "",
+                  SafetensorsBuilder().AddRamp("c.W", {0, 2}));
+  ExpectRefusedAt("relu(linear(x_j * x_i, lin))", "line 1, column 6",
+                  "linear multiplies a value of 2 columns by 'c.lin.weight'" + empty, "",
+                  SafetensorsBuilder().AddRamp("c.lin.weight", {0, 2}).AddRamp("c.lin.bias", {0}));
+  ExpectRefusedAt("linear(x_j, lin, lin.bias)", "line 1, column 16",
+                  "'lin' is a module, and linear(x, lin) adds its bias; remove the last argument", "",
+                  SafetensorsBuilder().AddRamp("c.lin.weight", {3, 2}).AddRamp("c.lin.bias", {3}));
   ExpectRefusedAt("linear(x_j, W, b)", "line 1, column 1", "linear adds the bias 'c.b' [2] to 3 columns", "",
                   SafetensorsBuilder().AddRamp("c.W", {3, 2}).AddRamp("c.b", {2}));
   ExpectRefusedAt("dot(x_j, x_i, 3)", "line 1, column 1", "2 columns cannot be summed in 3 equal parts");
