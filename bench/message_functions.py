@@ -26,11 +26,10 @@ import numpy as np
 import torch
 import torch_geometric
 
-from bench.peers import exchange, workers
+from bench.peers import cuda_graph, exchange, workers
 
 TOLERANCE = 1e-5
 FEATURES = 12
-WARM_UPS_OF_CAPTURE = 3
 
 
 def parse_arguments():
@@ -54,24 +53,6 @@ def make_graph(options):
     return {"edge_index": edges[:, np.argsort(edges[1], kind="stable")].astype(np.int32),
             "edge_weight": random.uniform(0.25, 2.0, options.edges).astype(np.float32),
             "edge_attr": exchange.pattern(options.edges, message_functions.EDGES), "x": exchange.pattern(options.nodes, FEATURES)}
-
-
-def capture(task):
-    """The task as a CUDA graph, or None if it cannot be one, as where it asks the GPU for a number."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(WARM_UPS_OF_CAPTURE):
-            task()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph):
-            task()
-    except RuntimeError:
-        torch.cuda.synchronize()
-        return None
-    return graph.replay
 
 
 class Contest:
@@ -101,8 +82,11 @@ class Contest:
     def peer_forms(self, task):
         forms = {"eager": task}
         if self.on_gpu():
-            forms["CUDA graph"] = capture(task)
-        return {name: form for name, form in forms.items() if form is not None}
+            try:
+                forms["CUDA graph"], _ = cuda_graph.capture(task)
+            except RuntimeError:
+                torch.cuda.synchronize()
+        return forms
 
     def ours(self, name, arguments, more, module):
         more = {key: ["x"] * len(value) if key == "inputs" else value for key, value in more.items()}

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 import torch_geometric
 
-from bench.peers import exchange, workers
+from bench.peers import cuda_graph, exchange, workers
 from bench.peers.edge_layers import WIDTH, layer_of, write_files
 
 TOLERANCE = 1e-5
@@ -76,19 +76,6 @@ def timed(device, task):
     task()
     wait(device)
     return (time.perf_counter() - begin) * 1e3
-
-
-def capture(task):
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            task()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        task()
-    return graph.replay
 
 
 def used_bytes(device):
@@ -157,7 +144,7 @@ class Cell:
         if self.device.type == "cuda":
             if kind not in NOT_CAPTURED:
                 try:
-                    forms["edge_index, CUDA graph"] = capture(task)
+                    forms["edge_index, CUDA graph"], _ = cuda_graph.capture(task)
                 except torch.cuda.OutOfMemoryError:  # a capture keeps what it needs beside the run's
                     torch.cuda.empty_cache()
         ours, queued, peers = [], [], {name: [] for name in forms}

@@ -21,9 +21,7 @@ import torch_geometric
 from torch import nn
 from torch_geometric import nn as gnn
 
-from bench.peers import exchange
-
-WARM_UPS_OF_CAPTURE = 3
+from bench.peers import cuda_graph, exchange
 
 
 class LayerList(nn.Module):
@@ -112,7 +110,7 @@ class Worker:
         task = lambda: model(self.x, adjacency)  # noqa: E731
         result = task()
         if "CUDA graph" in name:
-            task, result = self.capture(task)
+            task, result = cuda_graph.capture(task)
             task()
         self.wait()
         us = self.timed(task)
@@ -121,23 +119,6 @@ class Worker:
         result.detach().float().cpu().contiguous().numpy().tofile(request["result"])
         self.tasks[name] = task
         return {"us": us}
-
-    @staticmethod
-    def capture(task):
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(WARM_UPS_OF_CAPTURE):
-                task()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            result = task()
-
-        def replay(_keeps=task):  # keeps the tensors alive that the graph reads; the graph does not own them
-            graph.replay()
-
-        return replay, result
 
     def op_time(self, request):
         """One run that does not count, then runs that are waited for, then queued runs. Each kind uses the budget, with
