@@ -257,11 +257,7 @@ Program MultiplyPerEdge(Program program, const ExpressionRefusal& why_not) {
     node = std::move(expressed);
     gone[product->producer] = 1;
   }
-  std::vector<Node> left;
-  for (size_t i = 0; i < program.nodes.size(); ++i) {
-    if (!gone[i]) left.push_back(std::move(program.nodes[i]));
-  }
-  program.nodes = std::move(left);
+  RemoveNodes(gone, &program);
   return program;
 }
 

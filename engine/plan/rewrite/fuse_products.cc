@@ -55,11 +55,7 @@ Program FuseProducts(Program program, const ProductRefusal& why_unsupported) {
     linear = std::move(both);
     gone[inner] = 1;
   }
-  std::vector<Node> left;
-  for (size_t i = 0; i < program.nodes.size(); ++i) {
-    if (!gone[i]) left.push_back(std::move(program.nodes[i]));
-  }
-  program.nodes = std::move(left);
+  RemoveNodes(gone, &program);
   return program;
 }
 

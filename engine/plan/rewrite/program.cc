@@ -45,6 +45,14 @@ std::vector<int> FindProducers(const Program& program) {
   return producers;
 }
 
+void RemoveNodes(const std::vector<char>& gone, Program* program) {
+  std::vector<Node> left;
+  for (size_t i = 0; i < program->nodes.size(); ++i) {
+    if (!gone[i]) left.push_back(std::move(program->nodes[i]));
+  }
+  program->nodes = std::move(left);
+}
+
 Program Schedule(Program program) {
   const std::vector<int> producers = FindProducers(program);
   const size_t count = program.nodes.size();

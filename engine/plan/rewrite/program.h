@@ -123,6 +123,8 @@ std::vector<int> CountUses(const Program& program);
 // Index of the node that writes each value (for a slice: its parent's); -1 for the input and for values that no node
 // writes.
 std::vector<int> FindProducers(const Program& program);
+// Removes the nodes for which `gone` is not 0.
+void RemoveNodes(const std::vector<char>& gone, Program* program);
 // Drops nodes that the output does not need. Orders the rest so that inputs come first, and otherwise keeps their
 // order.
 Program Schedule(Program program);
