@@ -209,7 +209,7 @@ class Fuser {
   struct Gather {
     int32_t root = 0;   // end_ + r: result r
     bool once = false;  // each column of an edge is read once
-    KeptColumns columns;
+    TileOperand columns;
   };
 
   void FindGathers(int32_t n, int32_t root, bool once, std::vector<Gather>* gathers) const {
@@ -218,7 +218,7 @@ class Fuser {
       const bool still_once = once && ReadsColumnsOnce(i, operand.width);
       if (nested >= 0) return FindGathers(nested, root, still_once, gathers);
       if (operand.place != TilePlace::kSource || operand.width < kFewestKept || operand.width % 4 != 0) return;
-      gathers->push_back({root, still_once, {operand.matrix, operand.first, operand.width, 0, root}});
+      gathers->push_back({root, still_once, operand});
     };
     add(i.a, made_.instructions[n].a);
     if (ReadsTwo(i.op)) add(i.b, made_.instructions[n].b);
@@ -234,19 +234,15 @@ class Fuser {
       if (made_.messages[r] >= 0) FindGathers(made_.messages[r], end_ + static_cast<int32_t>(r), false, &gathers);
     }
     int32_t columns = 0;
-    for (size_t first = 0; first < gathers.size(); ++first) {
-      const auto same = [&](const Gather& other) {
-        const KeptColumns &a = gathers[first].columns, &b = other.columns;
-        return a.matrix == b.matrix && a.first == b.first && a.width == b.width;
-      };
-      const auto later = gathers.begin() + static_cast<ptrdiff_t>(first) + 1;
-      const bool known = std::any_of(gathers.begin(), later - 1, same);
-      const bool again = std::any_of(
-          later, gathers.end(), [&](const Gather& other) { return same(other) && other.root != gathers[first].root; });
-      KeptColumns kept = gathers[first].columns;
-      if (known || !again || !gathers[first].once || columns + kept.width > kMostKeptColumns) continue;
+    for (auto first = gathers.begin(); first != gathers.end(); ++first) {
+      const TileOperand& read = first->columns;
+      const KeptColumns kept = {read.matrix, read.first, read.width, made_.program.shape.registers, first->root};
+      const auto same = [&](const Gather& other) { return kept.AreOf(other.columns); };
+      const bool known = std::any_of(gathers.begin(), first, same);
+      const bool again = std::any_of(first + 1, gathers.end(),
+                                     [&](const Gather& other) { return same(other) && other.root != first->root; });
+      if (known || !again || !first->once || columns + kept.width > kMostKeptColumns) continue;
       columns += kept.width;
-      kept.to = made_.program.shape.registers;
       made_.program.shape.registers += kept.width + 4;
       made_.kept.push_back(kept);
     }

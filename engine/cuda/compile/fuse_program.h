@@ -29,6 +29,11 @@ struct KeptColumns {
   int32_t matrix = 0, first = 0, width = 0;  // of the sources
   int32_t to = 0;                            // the first of width + 4 registers in whose place they stand, row by row
   int32_t keeper = 0;                        // the instruction that reads them from memory
+
+  bool AreOf(const TileOperand& operand) const {
+    return operand.place == TilePlace::kSource && operand.matrix == matrix && operand.first == first &&
+           operand.width == width;
+  }
 };
 
 struct FusedProgram {

@@ -119,9 +119,7 @@ class Source {
   size_t KeptAs(const TileOperand& operand) const {
     size_t at = 0;
     for (; at < fused_.kept.size(); ++at) {
-      const KeptColumns& kept = fused_.kept[at];
-      const bool same = kept.matrix == operand.matrix && kept.first == operand.first && kept.width == operand.width;
-      if (operand.place == TilePlace::kSource && same) break;
+      if (fused_.kept[at].AreOf(operand)) break;
     }
     return at;
   }
@@ -151,7 +149,7 @@ class Source {
     const std::string to = absl::StrCat("(tile, ", i.to, ", ", i.width, ", ");
     const int32_t count = i.a.width / i.width;
     const auto sums = [&](const std::string& terms) {
-      return absl::StrCat("    StoreSums<1, ", count % 4 == 0 ? 4 : 1, ">", to, count, ", i", n, ".activation, ", terms,
+      return absl::StrCat("    StoreSums<", count % 4 == 0 ? 4 : 1, ">", to, count, ", i", n, ".activation, ", terms,
                           ");\n    __syncwarp();\n");
     };
     const std::string a = Value(n, "a", fused_.instructions[n].a, n);

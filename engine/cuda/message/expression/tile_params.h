@@ -36,8 +36,8 @@ struct ExpressionParams {
   EdgeFeaturesView edge;
   MatrixView dst;
   Epilogue epilogue;
-  // Of work: ranges of keys (FirstRowAt), or tiles of rows. With parts, those of a part of the columns come
-  // before the next part's.
+  // Of work: ranges of keys (FirstRowAt), or tiles of rows. With parts, those of a part of the columns come before the
+  // next part's.
   int64_t items = 0;
   int64_t part_items = 0;    // of each part
   int32_t part_columns = 0;  // of each result

@@ -87,8 +87,7 @@ __device__ __forceinline__ float ChainOf(const Terms& terms, int begin, int coun
 }
 
 // Stores `parts` sums of `count` terms each, read kColumns at a time: kSumPack if count is a multiple of it, or 1.
-// kTogether: edges whose terms a thread has on their way at the same time.
-template <int kTogether, int kColumns, int kTile, class Terms>
+template <int kColumns, int kTile, class Terms>
 __device__ __forceinline__ void StoreSums(const ProgramTile<kTile>& tile, int first_register, int parts, int count,
                                           const Activation& activation, const Terms& terms) {
   constexpr int kStride = ProgramTile<kTile>::kStride, kWarpEdges = ProgramTile<kTile>::kWarpEdges;
@@ -106,7 +105,7 @@ __device__ __forceinline__ void StoreSums(const ProgramTile<kTile>& tile, int fi
   const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * kWarpEdges;
   const int chain = lane % chains, of_together = lane % kSumLanes / chains;
   if (first >= tile.edges) return;  // the whole warp
-#pragma unroll kTogether
+#pragma unroll 1
   for (int e = lane / kSumLanes; e < kWarpEdges; e += 32 / kSumLanes) {  // as often in all lanes
     const auto of_edge = terms.OfEdge(min(first + e, tile.edges - 1));
     for (int some = 0; some < parts; some += together * kSumsAtOnce) {
@@ -175,10 +174,10 @@ __device__ __forceinline__ void Execute(const ExpressionParams& params, const Pr
     case TileOp::kLinear:
       return Multiply(tile, i);
     case TileOp::kDot:
-      StoreSums<1, 1>(tile, i.to, i.width, i.a.width / i.width, i.activation, DotTerms{a, b});
+      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, DotTerms{a, b});
       break;
     case TileOp::kSum:
-      StoreSums<1, 1>(tile, i.to, i.width, i.a.width / i.width, i.activation, SumTerms{a});
+      StoreSums<1>(tile, i.to, i.width, i.a.width / i.width, i.activation, SumTerms{a});
       break;
     case TileOp::kRepeat:
       StoreValue(tile, i.to, i.width, Repeated<OperandValue<kTile>>{a, i.width / i.a.width, i.activation});
