@@ -65,7 +65,7 @@ bool TakesFewEdges(const AggregateProblem& problem, int32_t wanted) {
 
 }  // namespace
 
-GatherJob MakeAggregateJob(const AggregateArgs& args) {
+GatherJob MakeAggregateJob(const AggregateArgs& args, const ThreadPool* pool) {
   const CsrView& adjacency = args.adjacency;
   const int64_t prefetch = args.config.values[kPrefetchEdges];
   GatherJob job;
@@ -83,6 +83,7 @@ GatherJob MakeAggregateJob(const AggregateArgs& args) {
   job.num_edges = args.dst.rows > 0 ? adjacency.row_ptr[args.dst.rows] - adjacency.row_ptr[0] : 0;
   job.few_edges = TakesFewEdges(args.problem, args.config.values[kFewEdges]);
   job.prefetch_ahead = prefetch != 0 ? std::max<int64_t>(prefetch, 0) : DefaultPrefetch(args.problem);
+  job.pool = pool;
   return job;
 }
 

@@ -43,7 +43,7 @@ GatherPassFunction AggregatePassOf(const GatherJob& job, Reduce reduce) {
 
 template <Storage kStorage>
 void AggregateRows(const AggregateArgs& args, ThreadPool* pool) {
-  const GatherJob job = MakeAggregateJob(args);
+  const GatherJob job = MakeAggregateJob(args, pool);
   const ColumnPasses columns(args.dst.cols, DivideUp(args.config.values[kTileColumns], kLanes));
   const GatherPassFunction gather = AggregatePassOf<kStorage>(job, args.problem.reduce);
   const int64_t wanted_rows = args.config.values[kPanelRows], panel_rows = wanted_rows == 0 ? 32 : wanted_rows;

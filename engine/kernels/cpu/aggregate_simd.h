@@ -23,7 +23,7 @@ enum AggregateParameter {
 
 // The job of all rows and columns, with the prefetching and stores of the configuration, or by default for values of
 // 0.
-GatherJob MakeAggregateJob(const AggregateArgs& args);
+GatherJob MakeAggregateJob(const AggregateArgs& args, const ThreadPool* pool);
 
 // The default, the alternatives of each parameter that matters for the problem, and useful combinations.
 std::vector<KernelConfig> AggregateCandidates(const AggregateProblem& problem);

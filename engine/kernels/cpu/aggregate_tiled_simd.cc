@@ -293,7 +293,7 @@ class TiledAggregate final : public AggregateKernel {
     AggregateProblem problem = args.problem;
     problem.rows = args.dst.rows, problem.cols = args.src.rows, problem.width = args.dst.cols;
     const Tiling tiling(problem, args.config, threads);
-    GatherJob job = MakeAggregateJob(args);
+    GatherJob job = MakeAggregateJob(args, pool);
     job.prefetch_ahead = 0;  // packed sources are in the near cache
     if (args.dst.rows == 0 || args.dst.cols == 0) return OkStatus();
     tiling.shared ? RunShared(tiling, args, job, pool, scratch) : RunApart(tiling, args, job, pool, scratch);

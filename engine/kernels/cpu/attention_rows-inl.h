@@ -15,6 +15,7 @@
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/lane_sums-inl.h"
 #include "engine/kernels/cpu/vector-inl.h"
+#include "engine/kernels/cpu/work.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -38,8 +39,9 @@ inline constexpr int64_t kScoresAhead = 6;
 // One thread's work on rows.
 class AttentionRows {
  public:
-  AttentionRows(const AttentionArgs& args, float* scratch)
+  AttentionRows(const AttentionArgs& args, float* scratch, const StopWithin& stop)
       : args_(args),
+        stop_(stop),
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
         raw_(scratch),
         scores_(scratch + kScoreFloats),
@@ -129,7 +131,7 @@ class AttentionRows {
     HWY_ALIGN float factors[kLanes];
     HWY_ALIGN float totals[kLanes];
     VF max = hn::Set(d, -HUGE_VALF), total = hn::Zero(d);
-    for (int64_t chunk = begin; chunk < end; chunk += kChunk) {
+    for (int64_t chunk = begin; chunk < end && !stop_.Before(kChunk); chunk += kChunk) {
       const int64_t chunk_end = Smaller(end, chunk + kChunk), count = (chunk_end - chunk) * group.padded;
       EdgeScores(i, group, chunk, chunk_end, raw_);
       const VF new_max = hn::Max(max, Score(i, group, raw_, scores_, count)), base = Base(new_max);
@@ -402,6 +404,7 @@ class AttentionRows {
   }
 
   const AttentionArgs& args_;
+  StopWithin stop_;
   const int64_t last_edge_;  // edges below it may be looked at ahead of time
   float* const raw_;
   float* const scores_;

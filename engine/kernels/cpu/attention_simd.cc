@@ -37,8 +37,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
-HWY_NOINLINE void AttendRows(const AttentionArgs& args, int64_t begin, int64_t end, float* scratch) {
-  AttentionRows(args, scratch).Run(begin, end);
+HWY_NOINLINE void AttendRows(const AttentionArgs& args, int64_t begin, int64_t end, float* scratch,
+                             const StopWithin& stop) {
+  AttentionRows(args, scratch, stop).Run(begin, end);
 }
 
 void Attention(const AttentionArgs& args, ThreadPool* pool, float* scratch) {
@@ -51,8 +52,9 @@ void Attention(const AttentionArgs& args, ThreadPool* pool, float* scratch) {
   const double feature_ns = 0.5 * static_cast<double>(p.edge_width) *
                             (p.kind == AttentionKind::kGatV2 ? columns : static_cast<double>(p.heads));
   const double edge_ns = 2 + columns + score_ns * static_cast<double>(p.heads) + feature_ns;
-  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 50},
-          [&](int64_t begin, int64_t end, int thread) { AttendRows(args, begin, end, scratch + thread * floats); });
+  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 50}, [&](int64_t begin, int64_t end, int thread) {
+    AttendRows(args, begin, end, scratch + thread * floats, StopWithin(pool, edge_ns));
+  });
 }
 
 }  // namespace vicinal::internal::HWY_NAMESPACE

@@ -82,9 +82,17 @@ HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
 template <class Scorer>
-HWY_NOINLINE void ScoreRows(const EdgeScoresArgs& args, int64_t begin, int64_t end) {
+HWY_NOINLINE void ScoreRows(const EdgeScoresArgs& args, int64_t begin, int64_t end, StopWithin stop) {
+  constexpr int64_t kEdgesAtOnce = 1024;
   Scorer scorer(args);
-  for (int64_t i = begin; i < end; ++i) scorer.Visit(i, args.adjacency.row_ptr[i], args.adjacency.row_ptr[i + 1]);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t last = args.adjacency.row_ptr[i + 1];
+    for (int64_t e = args.adjacency.row_ptr[i]; e < last; e += kEdgesAtOnce) {
+      const int64_t piece_end = Smaller(last, e + kEdgesAtOnce);
+      if (stop.Before(piece_end - e)) return;
+      scorer.Visit(i, e, piece_end);
+    }
+  }
 }
 
 // Blocks [begin, end) along the curve.
@@ -118,7 +126,9 @@ void ScoreEdges(const EdgeScoresArgs& args, ThreadPool* pool) {
             [&](int64_t begin, int64_t end, int) { ScoreBlocks<Scorer>(args, order, begin, end); });
     return;
   }
-  ForRows(pool, work, [&](int64_t begin, int64_t end, int) { ScoreRows<Scorer>(args, begin, end); });
+  ForRows(pool, work, [&](int64_t begin, int64_t end, int) {
+    ScoreRows<Scorer>(args, begin, end, StopWithin(pool, work.edge_ns));
+  });
 }
 
 void EdgeScoresAll(const EdgeScoresArgs& args, ThreadPool* pool) {

@@ -63,13 +63,15 @@ namespace vicinal::internal::HWY_NAMESPACE {
 // One thread's work on rows of an adjacency.
 class EdgeTiles {
  public:
-  EdgeTiles(const ExpressionArgs& args, float* scratch)
+  EdgeTiles(const ExpressionArgs& args, float* scratch, const StopWithin& stop)
       : args_(args),
+        stop_(stop),
         code_(*args.problem.code),
         sizes_(args.config),
         values_(args, sizes_, scratch),
         state_(scratch + code_.register_floats * sizes_.edges) {}
 
+  // Rows [begin, end), or some of them if the loop is stopped.
   HWY_NOINLINE void Run(int64_t begin, int64_t end) {
     const int64_t* const row_ptr = args_.adjacency.row_ptr;
     for (int64_t row = begin; row < end; ++row) {
@@ -80,6 +82,7 @@ class EdgeTiles {
       }
       for (int64_t k = 0; k < degree; k += kExpressionTile) {
         const int64_t end = Smaller(degree, k + kExpressionTile);
+        if (stop_.Before(end - k)) return;
         if (values_.tile.edges + end - k > sizes_.edges) Flush();
         Append(row, k, end, degree);
       }
@@ -148,6 +151,7 @@ class EdgeTiles {
   }
 
   const ExpressionArgs& args_;
+  StopWithin stop_;
   const EdgeCode& code_;
   const TileSizes sizes_;
   EdgeValues values_;
@@ -185,7 +189,7 @@ void ExpressionAll(const ExpressionArgs& args, ThreadPool* pool, float* scratch)
   const double store = 5 + static_cast<double>(code.width) / 8;
   if (code.over_edges) {
     ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, work, store}, [&](int64_t begin, int64_t end, int thread) {
-      EdgeTiles(args, scratch + thread * floats).Run(begin, end);
+      EdgeTiles(args, scratch + thread * floats, StopWithin(pool, work)).Run(begin, end);
     });
   } else {
     ForRows(pool, {nullptr, args.dst.rows, 0, work + store},

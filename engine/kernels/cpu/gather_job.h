@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/base/thread_pool.h"
 #include "engine/kernels/operations.h"
 
 namespace vicinal::internal {
@@ -27,6 +28,16 @@ struct GatherJob {
   bool few_edges = false;      // branch-free code for rows of a few edges, if the kernel supports it
   int64_t num_edges = 0;       // edges e below row_ptr[0] + num_edges may be prefetched
   int64_t prefetch_ahead = 0;  // prefetch distance in edges; 0: none
+  // Rows of many edges ask it whether they are still wanted; may be null. Rows of a stopped loop are not complete.
+  const ThreadPool* pool = nullptr;
+
+  // Whether to leave out the row's edges from here on, asked before each of its blocks.
+  bool StopsAfter(int64_t edges_of_row) const {
+    return edges_of_row % kEdgesUnasked == 0 && edges_of_row > 0 && pool != nullptr && pool->ShouldStop();
+  }
+
+  // At most a megabyte or two of rows, as a pass has at most 128 columns. A multiple of all sizes of blocks.
+  static constexpr int64_t kEdgesUnasked = 4096;
 };
 
 // The second-level cache of a core, beyond which gathered rows are prefetched: most server cores have 1 to 2 MiB.

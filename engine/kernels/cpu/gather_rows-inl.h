@@ -75,7 +75,8 @@ class RowGatherer {
         first_col_(first_col),
         last_count_(kFull ? kLanes : last_count),
         last_mask_(hn::FirstN(Floats(), static_cast<size_t>(last_count_))),
-        plain_(IsPlain(job)) {}
+        plain_(IsPlain(job)),
+        job_(job) {}
 
   // Reduces edges [begin, end), at most a block of them, into acc.
   VICINAL_INLINE void ReduceBlock(int64_t begin, int64_t end, VF* acc) const {
@@ -117,7 +118,7 @@ class RowGatherer {
 
   // Reduces more than a block of edges into total [N * kLanes].
   HWY_NOINLINE void ReduceBlocks(int64_t begin, int64_t end, float* total) const {
-    for (int64_t block = begin; block < end; block += kBlockEdges) {
+    for (int64_t block = begin; block < end && !job_.StopsAfter(block - begin); block += kBlockEdges) {
       VF acc[N];
       ReduceBlock(block, Smaller(end, block + kBlockEdges), acc);
       VICINAL_UNROLL
@@ -277,6 +278,7 @@ class RowGatherer {
   const int64_t last_count_;   // columns of the last vector
   const hn::Mask<Floats> last_mask_;
   const bool plain_;
+  const GatherJob& job_;
 };
 
 template <int N, bool kFull, class Kind>

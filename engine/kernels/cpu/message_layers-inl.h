@@ -17,6 +17,7 @@
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/message_vector-inl.h"
+#include "engine/kernels/cpu/work.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -129,8 +130,9 @@ VICINAL_INLINE void ApplyLayer(const LayerJob& job, int64_t rows) {
 template <RowReduction kReduction>
 class EdgeLayers {
  public:
-  EdgeLayers(const MessageReduceArgs& args, float* scratch)
+  EdgeLayers(const MessageReduceArgs& args, float* scratch, const StopWithin& stop)
       : args_(args),
+        stop_(stop),
         stride_(MessageStride(args.problem)),
         together_(EdgesTogether(args.config)),
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
@@ -140,7 +142,7 @@ class EdgeLayers {
         total_(scratch + 2 * together_ * stride_),
         partial_(total_ + ReductionRows(args.problem) * stride_) {}
 
-  // Rows [begin, end).
+  // Rows [begin, end), or some of them if the loop is stopped.
   HWY_NOINLINE void Run(int64_t begin, int64_t end) {
     const int64_t* row_ptr = args_.adjacency.row_ptr;
     const int64_t last = row_ptr[end];
@@ -148,6 +150,7 @@ class EdgeLayers {
     StartRow(partial_);
     for (int64_t edge = row_ptr[begin]; edge < last; edge += together_) {
       const int64_t block_end = Smaller(last, edge + together_);
+      if (stop_.Before(block_end - edge)) return;
       const float* results = MessagesOf(row, edge, block_end);
       // Stores all rows that end within the block; the last row may continue in the next block.
       for (int64_t from = edge; row < end && from < block_end;) {
@@ -392,6 +395,7 @@ class EdgeLayers {
   static constexpr int64_t kAhead = 6;
 
   const MessageReduceArgs& args_;
+  StopWithin stop_;
   const int64_t stride_, together_, last_edge_;
   const bool prefetch_;
   float* const messages_;

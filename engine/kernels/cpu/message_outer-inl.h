@@ -17,6 +17,7 @@
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/message_vector-inl.h"
+#include "engine/kernels/cpu/work.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,8 +26,9 @@ namespace vicinal::internal::HWY_NAMESPACE {
 // One thread's work on rows.
 class OuterRows {
  public:
-  OuterRows(const MessageReduceArgs& args, float* scratch)
+  OuterRows(const MessageReduceArgs& args, float* scratch, const StopWithin& stop)
       : args_(args),
+        stop_(stop),
         parts_(args.problem.coefficients()),
         share_stride_(PaddedToPanel(parts_)),
         sum_stride_(PaddedToPanel(args.problem.width)),
@@ -36,7 +38,7 @@ class OuterRows {
         partial_(scratch + together_ * share_stride_),
         total_(partial_ + parts_ * sum_stride_) {}
 
-  // Rows [begin, end).
+  // Rows [begin, end), or some of them if the loop is stopped.
   HWY_NOINLINE void Run(int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t first = args_.adjacency.row_ptr[row], last = args_.adjacency.row_ptr[row + 1];
@@ -45,13 +47,14 @@ class OuterRows {
       for (int64_t e = first; e < last;) {
         if (e != first && (e - first) % kMessageBlock == 0) CloseBlock(e - first == kMessageBlock);
         const int64_t block_end = first + ((e - first) / kMessageBlock + 1) * kMessageBlock;
-        const int64_t stop = Smaller(Smaller(last, e + together_), block_end);
-        for (int64_t i = e; i < stop; ++i) {
+        const int64_t pass_end = Smaller(Smaller(last, e + together_), block_end);
+        if (stop_.Before(pass_end - e)) return;
+        for (int64_t i = e; i < pass_end; ++i) {
           if (prefetch_) PrefetchRow(args_.src.row(args_.adjacency.col[i]));
           GaussiansOf(args_, features.At(i - first), shares_ + (i - e) * share_stride_);
         }
-        AddEdges(e, stop);
-        e = stop;
+        AddEdges(e, pass_end);
+        e = pass_end;
       }
       StoreRow(row, last - first);
     }
@@ -116,6 +119,7 @@ class OuterRows {
   }
 
   const MessageReduceArgs& args_;
+  StopWithin stop_;
   const int64_t parts_, share_stride_, sum_stride_, together_;
   const bool prefetch_;
   float* const shares_;   // [together_][share_stride_]

@@ -57,14 +57,15 @@ void ReduceThroughLayers(const MessageReduceArgs& args, ThreadPool* pool, float*
   for (int32_t l = 0; l < p.num_layers; in = p.out_widths[l++])
     products += static_cast<double>(in * PaddedToPanel(p.out_widths[l]));
   // A core does about 25 multiply-adds per nanosecond.
-  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 5 + products / 25, 20},
-          [&](int64_t begin, int64_t end, int thread) {
-            float* own = scratch + thread * floats;
-            if (p.form == MessageForm::kOuter) return OuterRows(args, own).Run(begin, end);
-            if (p.softmax) return EdgeLayers<RowReduction::kSoftmax>(args, own).Run(begin, end);
-            extreme ? EdgeLayers<RowReduction::kExtreme>(args, own).Run(begin, end)
-                    : EdgeLayers<RowReduction::kSum>(args, own).Run(begin, end);
-          });
+  const double edge_ns = 5 + products / 25;
+  ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 20}, [&](int64_t begin, int64_t end, int thread) {
+    float* const own = scratch + thread * floats;
+    const StopWithin stop(pool, edge_ns);
+    if (p.form == MessageForm::kOuter) return OuterRows(args, own, stop).Run(begin, end);
+    if (p.softmax) return EdgeLayers<RowReduction::kSoftmax>(args, own, stop).Run(begin, end);
+    extreme ? EdgeLayers<RowReduction::kExtreme>(args, own, stop).Run(begin, end)
+            : EdgeLayers<RowReduction::kSum>(args, own, stop).Run(begin, end);
+  });
 }
 
 void MessageReduceAll(const MessageReduceArgs& args, ThreadPool* pool, void* scratch) {
@@ -74,8 +75,10 @@ void MessageReduceAll(const MessageReduceArgs& args, ThreadPool* pool, void* scr
     const int64_t end_col = Smaller(width, col + tile);
     const double vectors = static_cast<double>(DivideUp(end_col - col, kLanes));
     const double features = 0.5 * static_cast<double>(args.problem.edge_width);
-    ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, 1 + (0.7 + features) * vectors, 5 + vectors},
-            [&](int64_t begin, int64_t end, int) { ReduceMessages(args, begin, end, col, end_col); });
+    const double edge_ns = 1 + (0.7 + features) * vectors;
+    ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 5 + vectors}, [&](int64_t begin, int64_t end, int) {
+      ReduceMessages(args, begin, end, col, end_col, StopWithin(pool, edge_ns));
+    });
   }
 }
 

@@ -15,6 +15,7 @@
 #include "engine/kernels/cpu/gather_job.h"
 #include "engine/kernels/cpu/message_scratch.h"
 #include "engine/kernels/cpu/message_vector-inl.h"
+#include "engine/kernels/cpu/work.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,8 +30,9 @@ template <int N, WithTarget kWith, bool kExtreme, bool kPlain>
 class MessageColumns {
  public:
   // N vectors from `first_col` on, `last_count` columns in the last.
-  MessageColumns(const MessageReduceArgs& args, int64_t first_col, int64_t last_count)
+  MessageColumns(const MessageReduceArgs& args, int64_t first_col, int64_t last_count, const StopWithin& stop)
       : args_(args),
+        stop_(stop),
         first_col_(first_col),
         last_count_(last_count),
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
@@ -120,11 +122,11 @@ class MessageColumns {
     }
   }
 
-  VICINAL_INLINE void ReduceRow(int64_t begin, int64_t end, const VF* v, VF* acc) const {
+  VICINAL_INLINE void ReduceRow(int64_t begin, int64_t end, const VF* v, VF* acc) {
     ReduceBlock(begin, Smaller(end, begin + kMessageBlock), v, acc);
     if (end - begin <= kMessageBlock) return;
     HWY_ALIGN float total[N * kLanes];
-    for (int64_t block = begin + kMessageBlock; block < end; block += kMessageBlock) {
+    for (int64_t block = begin + kMessageBlock; block < end && !stop_.Before(kMessageBlock); block += kMessageBlock) {
       VICINAL_UNROLL
       for (int n = 0; n < N; ++n) hn::Store(acc[n], Floats(), total + n * kLanes);
       ReduceBlock(block, Smaller(end, block + kMessageBlock), v, acc);
@@ -143,6 +145,7 @@ class MessageColumns {
   }
 
   const MessageReduceArgs& args_;
+  StopWithin stop_;
   const int64_t first_col_, last_count_, last_edge_;
   const bool prefetch_;
   EdgeFeaturesOfRow features_;  // of the row's edges, which begin at this one:
@@ -151,11 +154,11 @@ class MessageColumns {
 
 template <int N, WithTarget kWith, bool kExtreme, bool kPlain>
 HWY_NOINLINE void ReduceColumns(const MessageReduceArgs& args, int64_t begin, int64_t end, int64_t first_col,
-                                int64_t last_count) {
-  MessageColumns<N, kWith, kExtreme, kPlain>(args, first_col, last_count).Run(begin, end);
+                                int64_t last_count, const StopWithin& stop) {
+  MessageColumns<N, kWith, kExtreme, kPlain>(args, first_col, last_count, stop).Run(begin, end);
 }
 
-using ReduceColumnsFunction = void (*)(const MessageReduceArgs&, int64_t, int64_t, int64_t, int64_t);
+using ReduceColumnsFunction = void (*)(const MessageReduceArgs&, int64_t, int64_t, int64_t, int64_t, const StopWithin&);
 
 template <WithTarget kWith, bool kExtreme, bool kPlain, int... kVectors>
 ReduceColumnsFunction ReduceColumnsOf(int64_t vectors, std::integer_sequence<int, kVectors...>) {
@@ -179,7 +182,7 @@ ReduceColumnsFunction ReduceColumnsOf(const MessageReduceArgs& args, int64_t vec
 
 // Columns [first_col, last_col) of rows [begin, end), in passes of nearly equal width.
 inline HWY_NOINLINE void ReduceMessages(const MessageReduceArgs& args, int64_t begin, int64_t end, int64_t first_col,
-                                        int64_t last_col) {
+                                        int64_t last_col, const StopWithin& stop) {
   const int64_t vectors = DivideUp(last_col - first_col, kLanes), passes = DivideUp(vectors, kMessageVectors);
   for (int64_t pass = 0, vector = 0; pass < passes; ++pass) {
     const int64_t next = vectors * (pass + 1) / passes, col = first_col + vector * kLanes;
@@ -195,7 +198,7 @@ inline HWY_NOINLINE void ReduceMessages(const MessageReduceArgs& args, int64_t b
         reduce = ReduceColumnsOf<WithTarget::kMultiply>(args, next - vector);
         break;
     }
-    reduce(args, begin, end, col, Smaller(kLanes, last_col - first_col - (next - 1) * kLanes));
+    reduce(args, begin, end, col, Smaller(kLanes, last_col - first_col - (next - 1) * kLanes), stop);
     vector = next;
   }
 }

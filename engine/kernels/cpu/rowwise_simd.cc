@@ -262,6 +262,7 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
   job.mean = args.problem.reduce == Reduce::kMean;
   job.dst = args.dst;
   job.epilogue = args.epilogue;
+  job.pool = pool;
   const auto gather = args.problem.reduce == Reduce::kMax ? &GatherRows<GatherKind<Reduce::kMax, Weights::kNone, false>>
                       : args.problem.reduce == Reduce::kMin
                           ? &GatherRows<GatherKind<Reduce::kMin, Weights::kNone, false>>
@@ -272,9 +273,10 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
 }
 
 // Medians of all columns; 0 for a segment without rows.
-HWY_NOINLINE void MedianRows(const RowwiseArgs& args, int64_t begin, int64_t end) {
+HWY_NOINLINE void MedianRows(const RowwiseArgs& args, int64_t begin, int64_t end, StopWithin stop) {
   for (int64_t g = begin; g < end; ++g) {
     for (int64_t first = 0; first < args.dst.cols; first += kMedianColumns) {
+      if (stop.Before(kMedianPasses * (args.segments[g + 1] - args.segments[g]))) return;
       const int64_t count = std::min(kMedianColumns, args.dst.cols - first);
       float medians[kMedianColumns] = {};
       if (args.segments[g] < args.segments[g + 1])
@@ -286,13 +288,14 @@ HWY_NOINLINE void MedianRows(const RowwiseArgs& args, int64_t begin, int64_t end
 }
 
 // A pass over the segment for each row of the result.
-HWY_NOINLINE void SortSegments(const RowwiseArgs& args, int64_t begin, int64_t end) {
+HWY_NOINLINE void SortSegments(const RowwiseArgs& args, int64_t begin, int64_t end, StopWithin stop) {
   const float zeros[kLanes] = {};
   const int64_t width = args.a.cols;
   for (int64_t g = begin; g < end; ++g) {
     const int64_t rows = args.segments[g + 1] - args.segments[g];
     int64_t row = -1;
     for (int64_t place = 0; place * width < args.dst.cols; ++place) {
+      if (stop.Before(rows)) return;
       if (place < rows) row = NextInOrder(args.a, args.segments[g], args.segments[g + 1], row);
       for (int64_t c = 0; c < width; c += kLanes) {
         const int64_t count = width - c;
@@ -305,10 +308,10 @@ HWY_NOINLINE void SortSegments(const RowwiseArgs& args, int64_t begin, int64_t e
 
 // Segments cost as many passes over their rows as the kind makes.
 void OverSegments(const RowwiseArgs& args, ThreadPool* pool, int64_t passes,
-                  void (*rows)(const RowwiseArgs&, int64_t, int64_t)) {
-  const double row_ns = 0.5 * static_cast<double>(passes * DivideUp(args.a.cols, kLanes));
-  ForRows(pool, {args.segments, args.num_segments, row_ns, 20},
-          [&](int64_t begin, int64_t end, int) { rows(args, begin, end); });
+                  void (*rows)(const RowwiseArgs&, int64_t, int64_t, StopWithin)) {
+  const double pass_ns = 0.5 * static_cast<double>(DivideUp(args.a.cols, kLanes));
+  ForRows(pool, {args.segments, args.num_segments, pass_ns * static_cast<double>(passes), 20},
+          [&](int64_t begin, int64_t end, int) { rows(args, begin, end, StopWithin(pool, pass_ns)); });
 }
 
 // Rows [begin, end) of dst, starting with the segment of the first.
@@ -407,7 +410,7 @@ void Rowwise(const RowwiseArgs& args, ThreadPool* pool, void* scratch) {
     case RowwiseKind::kReadout:
       return Readout(args, pool);
     case RowwiseKind::kMedian:
-      return OverSegments(args, pool, 32, &MedianRows);
+      return OverSegments(args, pool, kMedianPasses, &MedianRows);
     case RowwiseKind::kSortRows:
       return OverSegments(args, pool, args.dst.cols / std::max<int64_t>(args.a.cols, 1), &SortSegments);
     case RowwiseKind::kExpand:

@@ -13,6 +13,8 @@ namespace vicinal::internal {
 
 // Columns whose medians are searched together: their counts stay in registers and the first cache.
 inline constexpr int64_t kMedianColumns = 32;
+// Passes over the rows for that: one per bit.
+inline constexpr int64_t kMedianPasses = 32;
 
 // Floats in the order of these numbers: negative ones with all bits turned, others with the first.
 inline uint32_t OrderOf(float x) {
@@ -24,7 +26,7 @@ inline float FloatOf(uint32_t order) {
 }
 
 // medians[c] of columns [first, first + count) over rows [begin, end): of n numbers the one with (n - 1) / 2 before it.
-// 32 passes over the rows. REQUIRES: begin < end, count <= kMedianColumns.
+// kMedianPasses over the rows. REQUIRES: begin < end, count <= kMedianColumns.
 inline void LowerMedians(const ConstMatrixView& a, int64_t begin, int64_t end, int64_t first, int64_t count,
                          float* medians) {
   uint32_t found[kMedianColumns] = {};

@@ -138,13 +138,15 @@ namespace {
 
 HWY_EXPORT(MultiplyTouched);
 
-void AggregateUpdateRows(const SparseAggregateUpdateArgs& args, int64_t begin, int64_t end, SparseAccumulator row) {
+void AggregateUpdateRows(const SparseAggregateUpdateArgs& args, int64_t begin, int64_t end, SparseAccumulator row,
+                         StopWithin stop) {
   const CsrView& adjacency = args.adjacency;
   const bool max = args.problem.reduce == Reduce::kMax;
   for (int64_t i = begin; i < end; ++i) {
     row.touched = 0;
     const int64_t first = adjacency.row_ptr[i], last = adjacency.row_ptr[i + 1];
     for (int64_t e = first; e < last; ++e) {
+      if (stop.Before(1)) return;
       const double weight = adjacency.value != nullptr ? adjacency.value[e] : 1.0;
       max ? row.Take<true>(args.src, adjacency.col[e], weight) : row.Take<false>(args.src, adjacency.col[e], weight);
     }
@@ -183,9 +185,11 @@ class SimdSparseAggregateUpdate final : public SparseAggregateUpdateKernel {
     const double row_nnz =
         static_cast<double>(args.problem.nnz) / static_cast<double>(args.src.rows > 0 ? args.src.rows : 1);
     const double out_vectors = 1 + static_cast<double>(args.dst.cols) / 16;
-    ForRows(context.thread_pool(), {args.adjacency.row_ptr, args.dst.rows, row_nnz * (2 + 0.5 * out_vectors), 20},
+    const double edge_ns = row_nnz * (2 + 0.5 * out_vectors);
+    ForRows(context.thread_pool(), {args.adjacency.row_ptr, args.dst.rows, edge_ns, 20},
             [&](int64_t begin, int64_t end, int thread) {
-              AggregateUpdateRows(args, begin, end, SparseAccumulator::At(scratch, thread, in_width, reduce));
+              AggregateUpdateRows(args, begin, end, SparseAccumulator::At(scratch, thread, in_width, reduce),
+                                  StopWithin(context.thread_pool(), edge_ns));
             });
     return OkStatus();
   }

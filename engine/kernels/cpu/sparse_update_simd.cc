@@ -37,6 +37,7 @@ void SparseUpdate(const SparseUpdateArgs& args, ThreadPool* pool) {
   job.src = TransposedView(args.weight, args.dst.cols, args.problem.in_width);
   job.dst = args.dst;
   job.epilogue = args.epilogue;
+  job.pool = pool;
   job.num_edges = args.dst.rows > 0 ? job.row_ptr[args.dst.rows] - job.row_ptr[0] : 0;
   const bool weighted = job.weight != nullptr;
   const double vectors = static_cast<double>(DivideUp(args.dst.cols, kLanes));

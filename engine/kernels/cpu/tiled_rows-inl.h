@@ -38,6 +38,7 @@ class PartitionGatherer {
       Load(kept + kWidth, odd);
     }
     do {
+      if (job_.gather.StopsAfter(edge - first)) break;
       if ((edge - first) % kBlockEdges == 0 && edge != first) CloseBlock(edge - first, kept + 2 * kWidth, even, odd);
       const int64_t stop = Smaller(last, first + ((edge - first) / kBlockEdges + 1) * kBlockEdges);
       if ((edge - first) % 2 != 0) Take(edge++, odd);

@@ -88,6 +88,30 @@ void ForRows(ThreadPool* pool, const RowWork& work, const Body& body) {
   ForPasses(pool, work, 1, [&](int64_t, int64_t begin, int64_t end, int thread) { body(begin, end, thread); });
 }
 
+// For loops over the edges of rows of any length, within a task: whether to leave out the rest, as its loop was stopped
+// (ThreadPool::StopScope). Asks once per kLongestTaskNs of estimated work. What a stopped task computed is discarded.
+class StopWithin {
+ public:
+  // `pool` null: never stopped. `edge_ns`: as in RowWork.
+  StopWithin(const ThreadPool* pool, double edge_ns)
+      : pool_(pool),
+        edges_unasked_(std::max<int64_t>(1, static_cast<int64_t>(kLongestTaskNs / std::max(edge_ns, 0.1)))),
+        left_(edges_unasked_) {}
+
+  // To be called before work on `edges` more edges.
+  bool Before(int64_t edges) {
+    left_ -= edges;
+    if (left_ > 0 || pool_ == nullptr) return false;
+    if (pool_->ShouldStop()) return true;
+    left_ = edges_unasked_;
+    return false;
+  }
+
+ private:
+  const ThreadPool* pool_;
+  int64_t edges_unasked_, left_;
+};
+
 }  // namespace vicinal::internal
 
 #endif  // VICINAL_ENGINE_KERNELS_CPU_WORK_H_
