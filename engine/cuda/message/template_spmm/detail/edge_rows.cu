@@ -226,11 +226,22 @@ struct FunctionMaker {
   }
 };
 
+// Tiles of half the columns: where a result has no more, and where those of kLargestTile would leave most of the device
+// without a block. Each of the many blocks then has half the messages to make, one after the other.
+bool HalvesTiles(const RowParams& params, const LaunchTarget& target) {
+  const MessageReduceArgs& args = params.args;
+  if (args.dst.cols <= kFeaturedTile) return true;
+  const int64_t blocks = (args.adjacency.nnz + args.adjacency.rows) / params.keys_per_block;
+  return blocks * ((args.dst.cols + kLargestTile - 1) / kLargestTile) <= int64_t{2} * target.limits.multiprocessors;
+}
+
 template <bool kGated, class Total>
 cudaError_t LaunchColumns(const RowParams& params, bool packs, const LaunchTarget& target) {
   using Maker = FunctionMaker<kGated>;
-  return packs ? LaunchRows<RowLayout<4, 16, Maker::kStep, Total>, Maker>(params, target)
-               : LaunchRows<RowLayout<1, kFeaturedTile, Maker::kStep, Total>, Maker>(params, target);
+  constexpr int kStep = Maker::kStep;
+  if (!packs) return LaunchRows<RowLayout<1, kFeaturedTile, kStep, Total>, Maker>(params, target);
+  return HalvesTiles(params, target) ? LaunchRows<RowLayout<4, kFeaturedTile / 4, kStep, Total>, Maker>(params, target)
+                                     : LaunchRows<RowLayout<4, kLargestTile / 4, kStep, Total>, Maker>(params, target);
 }
 
 template <bool kGated>
