@@ -64,11 +64,13 @@ class Source {
                     BlocksPerMultiprocessor(), ") ", kCompiledKernel,
                     "(const __grid_constant__ vicinal::cuda::ExpressionParams params) {\n");
     const char* const over = fused_.program.shape.over_edges ? "OverEdges" : "OverRows";
-    for (const char* const in_packs : {"true", "false"}) {
-      absl::StrAppend(&text, "  if (params.in_packs == ", in_packs, ") vicinal::cuda::Run", over,
-                      "<vicinal::cuda::CompiledProgram<", in_packs, ">, ", tile, ">(params);\n");
-    }
-    text += "}\n";
+    const auto run = [&](const char* in_packs) {
+      return absl::StrCat("vicinal::cuda::Run", over, "<vicinal::cuda::CompiledProgram<", in_packs, ">, ", tile,
+                          ">(params);\n");
+    };
+    // Each alignment takes the compiler several seconds.
+    if (reads_packs_) absl::StrAppend(&text, "  if (params.in_packs) return ", run("true"));
+    absl::StrAppend(&text, "  ", run("false"), "}\n");
     return text;
   }
 
@@ -102,6 +104,7 @@ class Source {
   std::string Value(int32_t n, const char* name, int32_t nested, int32_t root) {
     if (nested >= 0) return Nested(nested, root);
     const TileOperand& operand = *name == 'a' ? At(n).a : At(n).b;
+    reads_packs_ |= columns_ > 1 && MayBeAligned(operand);
     const std::string of_instruction = absl::StrCat("i", n, ".", name);
     const std::string leaf =
         absl::StrCat("Leaf<", Enum("TilePlace", operand.place), ", ", operand.matrix, ", ", operand.first, ", ",
@@ -113,6 +116,13 @@ class Source {
     if (is_kept_[at]) return leaf;  // the compiler finds that it is the same
     is_kept_[at] = true;
     return absl::StrCat("Keeping<", kept.width, ">(tile, ", kept.to, ", ", leaf, ")");
+  }
+
+  // Whether kernels for aligned rows read adjacent columns of it at once (LeafValue::kAligned).
+  static bool MayBeAligned(const TileOperand& operand) {
+    const bool of_rows =
+        operand.place == TilePlace::kSource || operand.place == TilePlace::kTarget || operand.place == TilePlace::kRow;
+    return of_rows && operand.width > 1 && operand.first % 4 == 0;
   }
 
   // The place among the kept columns, or their number.
@@ -148,8 +158,10 @@ class Source {
     const TileInstruction& i = At(n);
     const std::string to = absl::StrCat("(tile, ", i.to, ", ", i.width, ", ");
     const int32_t count = i.a.width / i.width;
+    const bool sums_columns = i.op == TileOp::kDot || i.op == TileOp::kSum;
+    columns_ = sums_columns && count % 4 == 0 ? 4 : 1;
     const auto sums = [&](const std::string& terms) {
-      return absl::StrCat("    StoreSums<", count % 4 == 0 ? 4 : 1, ">", to, count, ", i", n, ".activation, ", terms,
+      return absl::StrCat("    StoreSums<", columns_, ">", to, count, ", i", n, ".activation, ", terms,
                           ");\n    __syncwarp();\n");
     };
     const std::string a = Value(n, "a", fused_.instructions[n].a, n);
@@ -173,16 +185,19 @@ class Source {
     const int32_t nested = fused_.messages[r], root = static_cast<int32_t>(fused_.instructions.size() + r);
     const bool shares = result.reduce == TileReduce::kSoftmax;
     const bool packs = nested >= 0 && result.width % 4 == 0 && (!shares || result.score_columns % 4 == 0);
+    columns_ = packs ? ColumnsOfThread(result.width) : 1;
     return absl::StrCat(
         "    use(TileResult{", Enum("TileReduce", result.reduce), ", ", result.value, ", ", result.width, ", ",
         result.score, ", ", result.top, ", ", result.share, ", ", result.score_columns, ", ", result.first, ", ",
         result.first_total, "}, ",
         nested >= 0 ? Nested(nested, root) : absl::StrCat("RegisterValue<kTile>{tile, ", result.value, "}"),
-        ", ColumnCount<", packs ? ColumnsOfThread(result.width) : 1, ">());\n");
+        ", ColumnCount<", columns_, ">());\n");
   }
 
   const FusedProgram& fused_;
   std::vector<bool> is_kept_;  // the text has where the columns are kept
+  int columns_ = 1;            // that the value being written gives at once
+  bool reads_packs_ = false;   // some value so far reads columns that are aligned if rows are
 };
 
 }  // namespace

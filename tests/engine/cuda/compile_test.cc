@@ -100,6 +100,31 @@ class NvrtcTest : public CompileTest {
   bool skipped_ = false;
 };
 
+// How often the source has the program's code: once, or for rows that are aligned and for others.
+int AlignmentsOf(int64_t width, bool dot) {
+  EdgeProgram program;
+  program.sources = 1;
+  program.values = {ValueOf(EdgeOp::kSource, width, -1, -1, 0), ValueOf(EdgeOp::kAbs, width, 0)};
+  program.results = {{EdgeReduce::kSum, 1, -1}};
+  if (dot) {
+    program.values.push_back(ValueOf(EdgeOp::kDot, 1, 1, 0));
+    program.results = {{EdgeReduce::kSum, 2, -1}};
+  }
+  const FusedProgram fused = FuseProgram(EncodeProgram(*CompileEdgeProgram(program, 0), {}));
+  const std::string source = GenerateSource(fused, 32, true, 0), use = "<vicinal::cuda::CompiledProgram<";
+  int count = 0;
+  for (size_t at = source.find(use); at != std::string::npos; at = source.find(use, at + 1)) ++count;
+  return count;
+}
+
+TEST_F(CompileTest, OnlyWhatReadsAdjacentColumnsIsCompiledForBothAlignments) {
+  EXPECT_EQ(AlignmentsOf(32, false), 1) << "a thread has one column";
+  EXPECT_EQ(AlignmentsOf(64, false), 2);
+  EXPECT_EQ(AlignmentsOf(66, false), 1) << "packs of columns would cross the rows' ends";
+  EXPECT_EQ(AlignmentsOf(16, true), 2) << "dots read four columns at once";
+  EXPECT_EQ(AlignmentsOf(18, true), 1);
+}
+
 TEST_F(NvrtcTest, GeneratedSourcesCompileWithoutCudasHeaders) {
   for (const char* architecture : {"sm_75", "sm_90"}) {
     const std::string cubin = Compile(RequestFor(architecture));
