@@ -17,7 +17,7 @@
 namespace vicinal {
 
 // Raised whenever Device, Kernel, the operations or this table change.
-inline constexpr uint32_t kBackendInterfaceVersion = 8;
+inline constexpr uint32_t kBackendInterfaceVersion = 9;
 
 // Identifies compiler and version of this build; a backend from another build must not be loaded.
 const char* BackendBuildId();

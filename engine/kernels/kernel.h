@@ -25,6 +25,7 @@
 #include "engine/kernels/expression.h"
 #include "engine/kernels/kernel_preparation.h"
 #include "engine/kernels/operations.h"
+#include "engine/kernels/parameter_range.h"
 #include "engine/kernels/reduction_order.h"
 #include "engine/kernels/work_shape.h"
 
@@ -82,6 +83,10 @@ class Kernel {
   }
   // Names of the values of a KernelConfig, in their order: "prefetch_edges", "feature_tile".
   virtual std::vector<std::string_view> ParameterNames() const { return {}; }
+  // The values of each that a client may force, in the same order. Candidates and SearchSpace keep to them.
+  virtual std::vector<ParameterRange> ParameterRanges() const {
+    return std::vector<ParameterRange>(ParameterNames().size(), ParameterRange::AtLeast(-1));
+  }
   // Configurations worth measuring for `problem`, the default first; at least one. REQUIRES: WhyUnsupported(problem) is
   // empty.
   virtual std::vector<KernelConfig> Candidates(const Problem& problem) const {

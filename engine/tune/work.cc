@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/with_field.h"
 
 namespace vicinal {
@@ -21,9 +23,6 @@ constexpr AttentionKind kAttentionKinds[] = {AttentionKind::kGat, AttentionKind:
 constexpr ProductPrecision kPrecisions[] = {ProductPrecision::kFloat32, ProductPrecision::kTf32,
                                             ProductPrecision::kBfloat16, ProductPrecision::kFloat16};
 constexpr EdgeWeights kEdgeWeights[] = {EdgeWeights::kNone, EdgeWeights::kPerEdge, EdgeWeights::kPerSource};
-
-// Kernels read a parameter as a count of rows, columns or edges; a negative one means "none".
-constexpr int32_t kLowestParameter = -1, kHighestParameter = 1 << 20;
 
 template <class T, size_t kCount>
 std::optional<T> Named(const T (&values)[kCount], std::string_view name) {
@@ -56,30 +55,27 @@ bool HasParameters(const K& kernel, const std::map<std::string, int32_t>& parame
   });
 }
 
-// A kernel's parameters, and the request's field that names them.
-struct ParameterSource {
-  std::string_view operation, kernel;
-  std::vector<std::string_view> names;
-};
-
-Status SetParameter(const ParameterSource& source, const std::string& field, std::string_view name, int64_t value,
+Status SetParameter(const KernelParameters& known, const std::string& field, std::string_view name, int64_t value,
                     KernelConfig* config) {
-  const auto found = std::find(source.names.begin(), source.names.end(), name);
-  if (found == source.names.end()) {
-    std::string known;
-    for (const std::string_view other : source.names)
-      absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(other));
+  const std::string kernel =
+      absl::StrCat("the ", std::string(known.operation), " kernel '", std::string(known.kernel), "'");
+  const auto found = std::find(known.names.begin(), known.names.end(), name);
+  if (found == known.names.end()) {
+    std::string names;
+    for (const std::string_view other : known.names)
+      absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(other));
     return InvalidArgument("PARAMETER_UNKNOWN", field,
-                           absl::StrCat("the ", std::string(source.operation), " kernel '", std::string(source.kernel),
-                                        "' has no parameter '", std::string(name), "'; ",
-                                        known.empty() ? "it has none" : absl::StrCat("there are: ", known)));
+                           absl::StrCat(kernel, " has no parameter ", Quoted(name), "; ",
+                                        names.empty() ? "it has none" : absl::StrCat("there are: ", names)));
   }
-  if (value < kLowestParameter || value > kHighestParameter) {
-    return InvalidArgument("PARAMETER_RANGE", field,
-                           absl::StrCat("parameters must lie between ", kLowestParameter, " and ", kHighestParameter,
-                                        "; this is ", value));
+  const ParameterRange& range = known.ranges[found - known.names.begin()];
+  const bool fits = value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+  if (!fits || !range.Allows(static_cast<int32_t>(value))) {
+    return InvalidArgument(
+        "PARAMETER_RANGE", field,
+        absl::StrCat(kernel, " takes ", range.Describe(), " as ", std::string(name), "; this is ", value));
   }
-  config->values[found - source.names.begin()] = static_cast<int32_t>(value);
+  config->values[found - known.names.begin()] = static_cast<int32_t>(value);
   return OkStatus();
 }
 
@@ -208,7 +204,7 @@ StatusOr<std::vector<std::string>> OperationsWith(const KernelRegistry& registry
   if (by_name.empty()) {
     return InvalidArgument(
         "KERNEL_UNKNOWN", "force.kernel",
-        absl::StrCat("no kernel '", kernel, "' can be forced on a graph of this device; there are: ", there));
+        absl::StrCat("no kernel ", Quoted(kernel), " can be forced on a graph of this device; there are: ", there));
   }
   return by_parameters.empty() ? by_name : by_parameters;
 }
@@ -229,8 +225,8 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         candidate.setting.kernel = std::string(choice->kernel->kernel().name());
         for (const auto& [name, value] : parameters) {
           const auto& kernel = choice->kernel->kernel();
-          VICINAL_RETURN_IF_ERROR(SetParameter({operation.operation(), kernel.name(), kernel.ParameterNames()},
-                                               absl::StrCat("force.parameters['", name, "']"), name, value,
+          VICINAL_RETURN_IF_ERROR(SetParameter(ParametersOf(operation, kernel),
+                                               absl::StrCat("force.parameters[", Quoted(name), "]"), name, value,
                                                &candidate.setting.config));
         }
         if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
@@ -243,9 +239,8 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
       });
 }
 
-StatusOr<KernelConfig> ParseParameters(std::string_view operation, std::string_view kernel,
-                                       const std::vector<std::string_view>& names, std::string_view text) {
-  const std::string field = absl::StrCat("execution.kernels[", std::string(operation), "]");
+StatusOr<KernelConfig> ParseParameters(const KernelParameters& known, std::string_view text) {
+  const std::string field = absl::StrCat("execution.kernels[", std::string(known.operation), "]");
   KernelConfig config;
   std::vector<std::string> seen;
   while (!text.empty()) {
@@ -257,11 +252,11 @@ StatusOr<KernelConfig> ParseParameters(std::string_view operation, std::string_v
     if (equals == std::string_view::npos || !absl::SimpleAtoi(std::string(word.substr(equals + 1)), &value) ||
         std::find(seen.begin(), seen.end(), name) != seen.end()) {
       return InvalidArgument("PARAMETER_MALFORMED", field,
-                             absl::StrCat("'", std::string(word),
-                                          "' is no PARAMETER=VALUE, or names one again; "
+                             absl::StrCat(Quoted(word),
+                                          " is no PARAMETER=VALUE, or names one again; "
                                           "parameters of a forced kernel are KERNEL:PARAMETER=VALUE,..."));
     }
-    VICINAL_RETURN_IF_ERROR(SetParameter({operation, kernel, names}, field, name, value, &config));
+    VICINAL_RETURN_IF_ERROR(SetParameter(known, field, name, value, &config));
     seen.push_back(name);
   }
   return config;

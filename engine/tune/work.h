@@ -90,10 +90,20 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
                                          int64_t rows, int64_t cols, int64_t edges, const std::string& kernel,
                                          const std::map<std::string, int32_t>& parameters);
 
-// The parameters that a request forces with a kernel, "PARAMETER=VALUE,PARAMETER=VALUE"; `names` are the kernel's.
-// INVALID_ARGUMENT, field "execution.kernels[operation]": PARAMETER_UNKNOWN, PARAMETER_RANGE, PARAMETER_MALFORMED.
-StatusOr<KernelConfig> ParseParameters(std::string_view operation, std::string_view kernel,
-                                       const std::vector<std::string_view>& names, std::string_view text);
+// The parameters of a kernel, for those that a client names.
+struct KernelParameters {
+  std::string_view operation, kernel;
+  std::vector<std::string_view> names;
+  std::vector<ParameterRange> ranges;  // of each
+};
+template <class K>
+KernelParameters ParametersOf(const OperationKernels<K>& operation, const K& kernel) {
+  return {operation.operation(), kernel.name(), kernel.ParameterNames(), kernel.ParameterRanges()};
+}
+
+// The parameters that a request forces with a kernel, "PARAMETER=VALUE,PARAMETER=VALUE". INVALID_ARGUMENT, field
+// "execution.kernels[operation]": PARAMETER_UNKNOWN, PARAMETER_RANGE, PARAMETER_MALFORMED.
+StatusOr<KernelConfig> ParseParameters(const KernelParameters& known, std::string_view text);
 
 }  // namespace vicinal
 

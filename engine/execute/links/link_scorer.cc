@@ -55,8 +55,7 @@ Status LinkScorer::Launch(const OperationKernels<K>& operation, typename K::Args
                                                                internal::ForcedName(forced, operation.operation())));
   const K& kernel = choice.kernel->kernel();
   if (const auto parameters = internal::ForcedParameters(forced, operation.operation()); !parameters.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(
-        args.config, ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(), parameters));
+    VICINAL_ASSIGN_OR_RETURN(args.config, ParseParameters(ParametersOf(operation, kernel), parameters));
   }
   const ThreadPool* const pool = parts_.context->thread_pool();
   const size_t bytes = kernel.ScratchBytes(args.problem, args.config, pool != nullptr ? pool->num_threads() : 1);

@@ -68,6 +68,10 @@ class SimdAggregate final : public AggregateKernel {
   std::vector<std::string_view> ParameterNames() const override {
     return {"prefetch_edges", "tile_columns", "panel_rows", "stream_stores", "few_edges"};
   }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::AtLeast(-1), ParameterRange::AtLeast(0), ParameterRange::AtLeast(-1),
+            ParameterRange::OneOf({-1, 1}), ParameterRange::OneOf({-1, 1})};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     return AggregateCandidates(problem);
   }

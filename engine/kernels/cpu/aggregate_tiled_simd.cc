@@ -238,6 +238,9 @@ class SharedRunner {
   float* sums_;
 };
 
+// Of a partition.
+constexpr int32_t kMostSourceRows = 1 << 30;
+
 class TiledAggregate final : public AggregateKernel {
  public:
   std::string_view name() const override { return "tiled_rows"; }
@@ -247,9 +250,13 @@ class TiledAggregate final : public AggregateKernel {
     return problem.storage == Storage::kFloat32 ? Refusal() : "only rows of float32";
   }
   std::vector<std::string_view> ParameterNames() const override { return {"source_rows", "tile_columns", "shared"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(0, kMostSourceRows), ParameterRange::AtLeast(0), ParameterRange::OneOf({1})};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     // All sources at once, and parts that fit the second level. Normalised to the values in use, without duplicates.
-    const int32_t all = static_cast<int32_t>(std::min<int64_t>(problem.cols, 1 << 30)), part = kTilePartBytes / 64;
+    const int32_t all = static_cast<int32_t>(std::min<int64_t>(problem.cols, kMostSourceRows)),
+                  part = kTilePartBytes / 64;
     std::vector<KernelConfig> wanted = {{}};
     if (problem.width > 16) wanted.insert(wanted.end(), {{{0, 32}}, {{all, 16}}, {{part, 16}}, {{all, 64}}});
     std::vector<KernelConfig> candidates;
@@ -268,7 +275,7 @@ class TiledAggregate final : public AggregateKernel {
     for (const int32_t count : {1024, 4096, 16384}) {
       if (count < problem.cols) sources.push_back(count);
     }
-    sources.push_back(static_cast<int32_t>(std::clamp<int64_t>(problem.cols, 1, 1 << 30)));
+    sources.push_back(static_cast<int32_t>(std::clamp<int64_t>(problem.cols, 1, kMostSourceRows)));
     for (const int32_t columns : {16, 32, 64}) {
       if (columns == 16 || columns < problem.width) tiles.push_back(columns);
     }

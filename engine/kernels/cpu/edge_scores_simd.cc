@@ -164,6 +164,9 @@ class TemplateSddmm final : public EdgeScoresKernel {
   }
 
   std::vector<std::string_view> ParameterNames() const override { return {"hilbert_order"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(0, kMaxHilbertOrder)};
+  }
   // Blocks whose rows of u fit a near cache, or larger ones if a row would have only a few edges in each.
   std::vector<KernelConfig> Candidates(const EdgeScoresProblem& problem) const override {
     const int64_t bytes = problem.cols * problem.width * static_cast<int64_t>(sizeof(float));

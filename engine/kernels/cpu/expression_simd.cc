@@ -214,6 +214,9 @@ class EdgeTilesKernel final : public ExpressionKernel {
   Refusal WhyUnsupported(const ExpressionProblem&) const override { return {}; }
 
   std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "prefetch_columns"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(kFewestPassEdges, kMostTileEdges), ParameterRange::AtLeast(-1)};
+  }
   std::vector<KernelConfig> Candidates(const ExpressionProblem&) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     // Smaller tiles were not faster beyond noise, and without prefetching all are slower

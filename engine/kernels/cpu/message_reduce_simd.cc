@@ -99,6 +99,9 @@ class TemplateSpmm final : public MessageReduceKernel {
   Refusal WhyUnsupported(const MessageReduceProblem&) const override { return {}; }
 
   std::vector<std::string_view> ParameterNames() const override { return {"feature_tile", "edge_block"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::AtLeast(0), ParameterRange::AtLeast(0)};
+  }
   std::vector<KernelConfig> Candidates(const MessageReduceProblem& problem) const override {
     std::vector<KernelConfig> candidates = {KernelConfig()};
     if (InEdgeBlocks(problem)) {

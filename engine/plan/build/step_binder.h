@@ -116,8 +116,7 @@ StatusOr<Bound<K>*> StepBinder::Choose(const OperationKernels<K>& operation, con
   const K& kernel = choice.kernel->kernel();
   if (const std::string_view parameters = ForcedParameters(request().forced, operation.operation());
       !parameters.empty()) {
-    VICINAL_ASSIGN_OR_RETURN(
-        bound.args.config, ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(), parameters));
+    VICINAL_ASSIGN_OR_RETURN(bound.args.config, ParseParameters(ParametersOf(operation, kernel), parameters));
     const std::string why = WhyQuarantined(request().first_runs, operation, kernel, bound.args.config);
     if (!why.empty()) return FailedPrecondition("KERNEL_QUARANTINED", why);
   }

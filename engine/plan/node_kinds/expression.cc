@@ -244,8 +244,8 @@ StatusOr<KernelChoice<ExpressionKernel>> ChooseExpressionKernel(const BuildConte
 std::string WhyNotFastAsForced(const BuildContext& context, const ExpressionKernel& kernel,
                                const ExpressionProblem& problem) {
   const OperationKernels<ExpressionKernel>& operation = context.registry.expression;
-  const auto config = ParseParameters(operation.operation(), kernel.name(), kernel.ParameterNames(),
-                                      ForcedParameters(context.request.forced, operation.operation()));
+  const auto config =
+      ParseParameters(ParametersOf(operation, kernel), ForcedParameters(context.request.forced, operation.operation()));
   if (!config.ok()) return std::string(config.status().message());
   if (std::string why = WhyQuarantined(context.request.first_runs, operation, kernel, *config); !why.empty())
     return why;

@@ -313,6 +313,10 @@ TEST_F(CudaKernelFactsTest, SearchesNeighborGroupsByThePublishedModel) {
   EXPECT_TRUE(Aggregate("binned_rows").SearchSpace(problem).empty());
 }
 
+TEST_F(CudaKernelFactsTest, TuningKeepsToTheRangesOfParameters) {
+  EXPECT_THAT(testing::ValuesOutOfRange(registry_, DeviceKind::kCuda), ::testing::IsEmpty());
+}
+
 // What tuning may choose, and what the published ranges ask for.
 TEST_F(CudaKernelFactsTest, OffersThePublishedParameters) {
   const auto offers = [&](const char* kernel, int64_t width, const KernelConfig& wanted) {

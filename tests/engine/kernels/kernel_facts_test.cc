@@ -170,5 +170,25 @@ TEST(KernelAliasTest, TheDocsListThem) {
   EXPECT_EQ(got, want);
 }
 
+TEST(ParameterRangeTest, AllowsZeroAndWhatItDescribes) {
+  const ParameterRange tile = ParameterRange::Between(4, 192);
+  EXPECT_EQ(tile.Describe(), "0 or 4 to 192");
+  for (const int32_t value : {0, 4, 192}) EXPECT_TRUE(tile.Allows(value)) << value;
+  for (const int32_t value : {-1, 1, 3, 193}) EXPECT_FALSE(tile.Allows(value)) << value;
+  const ParameterRange lanes = ParameterRange::OneOf({16, 64, 32});
+  EXPECT_EQ(lanes.Describe(), "0, 16, 32 or 64");
+  for (const int32_t value : {0, 32}) EXPECT_TRUE(lanes.Allows(value)) << value;
+  for (const int32_t value : {-1, 17, 65}) EXPECT_FALSE(lanes.Allows(value)) << value;
+  EXPECT_EQ(ParameterRange::OneOf({-1, 1}).Describe(), "-1, 0 or 1");
+  EXPECT_EQ(ParameterRange::AtLeast(-1).Describe(), "-1 to 1048576");
+  EXPECT_EQ(ParameterRange::AtLeast(0).Describe(), "0 to 1048576");
+}
+
+TEST(ParameterRangeTest, TuningOnCpusKeepsToTheRanges) {
+  KernelRegistry registry;
+  RegisterCpuKernels(registry);
+  EXPECT_THAT(testing::ValuesOutOfRange(registry, DeviceKind::kCpu), ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace vicinal

@@ -93,10 +93,59 @@ TEST_F(NamedCandidateTest, UnknownNamesAreRefusedWithTheList) {
 }
 
 TEST_F(NamedCandidateTest, ValuesOutOfRangeAreRefused) {
-  for (const int32_t value : {-2, (1 << 20) + 1}) {
+  for (const int32_t value : {-1, (1 << 20) + 1}) {
     const auto candidate = Name("simd_rows", {{"tile_columns", value}});
     EXPECT_EQ(candidate.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(DetailOf(candidate.status())->reason, "PARAMETER_RANGE") << value;
+  }
+  const auto stores = Name("simd_rows", {{"stream_stores", 2}});
+  EXPECT_EQ(stores.status().message(), "the aggregate kernel 'simd_rows' takes -1, 0 or 1 as stream_stores; this is 2");
+  EXPECT_TRUE(Name("simd_rows", {{"prefetch_edges", -1}, {"stream_stores", -1}}).ok());
+}
+
+TEST_F(NamedCandidateTest, NamesOfControlCharactersAreEscaped) {
+  EXPECT_THAT(std::string(Name("simd\x1b[31m", {}).status().message()), HasSubstr("'simd?[31m'"));
+  const Status parameter = Name("simd_rows", {{"tile\n", 1}}).status();
+  EXPECT_THAT(std::string(parameter.message()), HasSubstr("no parameter 'tile?'"));
+  EXPECT_EQ(DetailOf(parameter)->field, "force.parameters['tile?']");
+  EXPECT_THAT(std::string(OperationsWith(registry_, DeviceKind::kCpu, "simd\n", {}).status().message()),
+              HasSubstr("'simd?'"));
+}
+
+class ParseParametersTest : public NamedCandidateTest {
+ protected:
+  // Of the first expression kernel, edge_tiles.
+  StatusOr<KernelConfig> Parse(const std::string& text) {
+    return ParseParameters(ParametersOf(registry_.expression, registry_.expression.kernels()[0]->kernel()), text);
+  }
+};
+
+TEST_F(ParseParametersTest, ByName) {
+  const auto config = Parse("prefetch_columns=-1,edge_tile=192");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(*config, (KernelConfig{{192, -1}}));
+  EXPECT_EQ(*Parse(""), KernelConfig());
+  EXPECT_EQ(*Parse("edge_tile=0"), KernelConfig());
+}
+
+TEST_F(ParseParametersTest, RefusalsNameKernelParameterValueAndWhatIsAllowed) {
+  for (const char* text :
+       {"edge_tile=-1", "edge_tile=3", "edge_tile=193", "edge_tile=99999999999", "prefetch_columns=-2"}) {
+    const Status status = Parse(text).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(DetailOf(status)->reason, "PARAMETER_RANGE") << text;
+    EXPECT_EQ(DetailOf(status)->field, "execution.kernels[expression]");
+  }
+  EXPECT_EQ(Parse("edge_tile=1000").status().message(),
+            "the expression kernel 'edge_tiles' takes 0 or 4 to 192 as edge_tile; this is 1000");
+  const Status unknown = Parse("edge_tyle=96").status();
+  EXPECT_EQ(DetailOf(unknown)->reason, "PARAMETER_UNKNOWN");
+  EXPECT_EQ(unknown.message(),
+            "the expression kernel 'edge_tiles' has no parameter 'edge_tyle'; there are: edge_tile, prefetch_columns");
+  for (const char* text : {"edge_tile", "edge_tile=x", "edge_tile=48,edge_tile=48", "\n"}) {
+    const Status malformed = Parse(text).status();
+    EXPECT_EQ(DetailOf(malformed)->reason, "PARAMETER_MALFORMED") << text;
+    EXPECT_EQ(std::string(malformed.message()).find('\n'), std::string::npos);
   }
 }
 

@@ -65,6 +65,9 @@ class BinnedRowsKernel final : public CudaKernel<AggregateKernel>, public Layout
     }
   }
   std::vector<std::string_view> ParameterNames() const override { return {"tile", "scale_first"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::AtLeast(0), ParameterRange::OneOf({1})};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     std::vector<KernelConfig> candidates = {{}};
     if (problem.width > 32) candidates.push_back({{32}});

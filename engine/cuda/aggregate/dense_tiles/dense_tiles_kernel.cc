@@ -38,6 +38,9 @@ class DenseTilesKernel final : public CudaKernel<AggregateKernel>, public Layout
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
   std::vector<std::string_view> ParameterNames() const override { return {"threshold"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(kMinThreshold, kTileRows * kTileCols)};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override {
     return {{}, {{kMinThreshold}}, {{kDenseEdges * 2}}};
   }

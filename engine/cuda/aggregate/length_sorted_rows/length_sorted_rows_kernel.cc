@@ -53,6 +53,10 @@ class LengthSortedRowsKernel final : public CudaKernel<AggregateKernel>, public 
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"tile", "part", "window", "scale_first"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::AtLeast(0), ParameterRange::Between(kMinPart, kMaxPart), ParameterRange::AtLeast(0),
+            ParameterRange::OneOf({1})};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     constexpr int64_t kMinTrialEdges = int64_t{1} << 18, kFullTrialEdges = int64_t{1} << 22;
     // Short rows and small graphs gain nothing from parameters, so one candidate is enough.

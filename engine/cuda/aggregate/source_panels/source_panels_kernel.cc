@@ -55,6 +55,9 @@ class SourcePanelsKernel final : public CudaKernel<AggregateKernel>, public Layo
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"warps", "uses"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::OneOf({16, 32}), ParameterRange::Between(0, kMaxUses)};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override {
     // Each candidate needs a layout. 16 warps, or staging sources of two uses, were never more than 3 % faster.
     return {{}, {{0, 32}}};

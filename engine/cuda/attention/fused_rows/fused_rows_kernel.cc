@@ -26,6 +26,9 @@ class FusedAttention final : public CudaKernel<AttentionKernel> {
   }
 
   std::vector<std::string_view> ParameterNames() const override { return {"tile_columns", "row_lanes"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::AtLeast(0), ParameterRange::OneOf({8, 16, 32, kBlockLanes})};
+  }
   // Tiles narrower than the row, if their part of the sources fits the caches better; more or fewer lanes per row; a
   // block per long row.
   std::vector<KernelConfig> Candidates(const AttentionProblem& problem) const override {

@@ -98,6 +98,10 @@ class EdgePrograms final : public CudaWeightedKernel<ExpressionKernel>, public E
   std::vector<std::string_view> ParameterNames() const override {
     return {"edge_tile", "edges_per_block", "compile", "columns_per_block"};
   }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::OneOf({16, 32, 64}), ParameterRange::AtLeast(0),
+            ParameterRange::OneOf({kNeverCompile, kCompileFirst}), ParameterRange::AtLeast(0)};
+  }
   std::vector<KernelConfig> Candidates(const ExpressionProblem& problem) const override {
     // Few, for each size of tile is compiled before it is measured: of compiled kernels, which have fewer registers.
     const FusedProgram fused = FuseProgram(ProgramWithoutParameters(*problem.code));

@@ -184,6 +184,9 @@ class CusparseKernel final : public AggregateKernel {
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"algorithm", "preprocess"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(0, 3), ParameterRange::OneOf({1})};
+  }
   std::vector<KernelConfig> Candidates(const AggregateProblem&) const override { return {{}, {{1}}, {{2}}}; }
   DeclaredOrder declared_order() const override { return {"cusparse", 1}; }
   std::vector<int64_t> OrderParameters(const AggregateProblem&, const KernelConfig& config) const override {

@@ -10,7 +10,7 @@
 namespace vicinal::cuda {
 namespace {
 
-constexpr int kMinGroup = 4, kMaxGroup = 1024;
+constexpr int kMinGroup = 4, kMaxGroup = 1024, kMaxWorkers = 32;
 constexpr int kDefaultThreads = 128;
 
 // A lane's share of small graphs is less than one group; it may have this many floats anyway.
@@ -18,11 +18,16 @@ constexpr double kLeastLaneFloats = 256;
 
 }  // namespace
 
+std::vector<ParameterRange> GroupKernel::ParameterRanges() const {
+  return {ParameterRange::Between(kMinGroup, kMaxGroup), ParameterRange::Between(0, kMaxWorkers),
+          ParameterRange::Between(0, kMaxGroupThreads)};
+}
+
 NeighborGroupConfig GroupKernel::Resolve(const AggregateProblem& problem, const KernelConfig& config) {
   NeighborGroupConfig resolved = DefaultNeighborGroup(problem);
   if (config.values[0] > 0) resolved.group_size = std::clamp(config.values[0], kMinGroup, kMaxGroup);
   if (config.values[1] > 0) {
-    resolved.workers = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(config.values[1], 32))));
+    resolved.workers = static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::min(config.values[1], kMaxWorkers))));
   }
   if (config.values[2] > 0) {
     resolved.block_threads = std::clamp((config.values[2] + 31) / 32 * 32, 32, kMaxGroupThreads);

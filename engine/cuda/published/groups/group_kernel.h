@@ -23,6 +23,7 @@ class GroupKernel : public CudaKernel<AggregateKernel> {
   GroupKernel(std::string name, const GpuLimits& limits) : CudaKernel(std::move(name)), limits_(limits) {}
   Refusal WhyUnsupported(const AggregateProblem& problem) const override;
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb"}; }
+  std::vector<ParameterRange> ParameterRanges() const override;
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override;
   std::string LayoutName(const AggregateProblem& problem, const KernelConfig& config) const override;
   StatusOr<AdjacencyLayoutRef> MakeLayout(const AggregateProblem& problem, const KernelConfig& config,

@@ -24,6 +24,11 @@ class NeighborGroupAtomicsKernel final : public GroupKernel {
   }
   // `apart` is not a candidate: it only serves to measure the value of the block-level optimisations.
   std::vector<std::string_view> ParameterNames() const override { return {"gs", "dw", "tpb", "apart"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    std::vector<ParameterRange> ranges = GroupKernel::ParameterRanges();
+    ranges.push_back(ParameterRange::OneOf({1}));
+    return ranges;
+  }
   DeclaredOrder declared_order() const override { return {"atomic_additions", 1}; }
   std::optional<double> PredictSeconds(const AggregateProblem& problem, const KernelConfig&,
                                        const WorkShape& shape) const override {

@@ -95,6 +95,10 @@ class PartitionDualKernel final : public CudaKernel<AggregateKernel>, public Lay
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"theta", "parts", "selective"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::Between(kMinTheta, kNothingDense), ParameterRange::Between(0, kMaxParts),
+            ParameterRange::OneOf({1})};
+  }
   // Each threshold is that of the selective kernel which it is used with.
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     std::vector<KernelConfig> candidates(1);

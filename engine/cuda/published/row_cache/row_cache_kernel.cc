@@ -22,6 +22,9 @@ class RowCacheKernel final : public CudaKernel<AggregateKernel> {
     return WhySizeUnsupported(problem.rows, problem.edges, problem.width);
   }
   std::vector<std::string_view> ParameterNames() const override { return {"cf", "uncached"}; }
+  std::vector<ParameterRange> ParameterRanges() const override {
+    return {ParameterRange::OneOf({1, 2, 4, 8}), ParameterRange::OneOf({1})};
+  }
   // Not candidates: `uncached`, which only serves to measure the value of caching and merging, and CF = 8, which with
   // 256 and 512 columns took 1.13 to 1.96 times as long as the best (H100, five graphs).
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {

@@ -58,6 +58,7 @@ class TemplateSpmmAggregate final : public CudaKernel<AggregateKernel>, public L
     return {};
   }
   std::vector<std::string_view> ParameterNames() const override { return {"degree"}; }
+  std::vector<ParameterRange> ParameterRanges() const override { return {ParameterRange::Between(0, kMaxDegree)}; }
   std::vector<KernelConfig> Candidates(const AggregateProblem& problem) const override {
     const int64_t mean = problem.edges / std::max<int64_t>(1, problem.cols);
     return {{}, {{static_cast<int32_t>(std::clamp<int64_t>(2 * mean, kMinWorthwhile, kMaxDegree))}}};

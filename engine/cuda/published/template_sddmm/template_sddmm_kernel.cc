@@ -20,6 +20,7 @@ class TemplateSddmm final : public CudaKernel<EdgeScoresKernel> {
   }
   // `serial` is not a candidate: it only serves to measure the value of the tree.
   std::vector<std::string_view> ParameterNames() const override { return {"serial"}; }
+  std::vector<ParameterRange> ParameterRanges() const override { return {ParameterRange::OneOf({1})}; }
   DeclaredOrder declared_order() const override { return {"tree_products", 1, true}; }
   std::vector<int64_t> OrderParameters(const EdgeScoresProblem& problem, const KernelConfig& config) const override {
     return {Serial(problem, config) ? 1 : 0};
