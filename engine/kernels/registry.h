@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/base/status.h"
 #include "engine/kernels/kernel.h"
 #include "engine/kernels/kernel_aliases.h"
@@ -72,12 +73,11 @@ class OperationKernels {
   StatusOr<KernelChoice<K>> Choose(const typename K::Problem& problem, DeviceKind device,
                                    std::string_view forced) const {
     const std::string_view wanted = CurrentKernelName(operation_, forced);
+    if (!forced.empty()) VICINAL_RETURN_IF_ERROR(Find(device, forced).status());
     KernelChoice<K> choice;
-    bool known = false;
     for (const auto& entry : kernels_) {
       const K& kernel = entry->kernel();
       if (kernel.device() != device || (!wanted.empty() && kernel.name() != wanted)) continue;
-      known = true;
       Refusal refusal = kernel.WhyUnsupported(problem);
       if constexpr (requires { kernel.WhyProductUnsupported(problem); }) {
         if (refusal.empty() && problem.out_width > 0) refusal = kernel.WhyProductUnsupported(problem);
@@ -88,7 +88,22 @@ class OperationKernels {
       }
       choice.refusals.push_back({std::string(kernel.name()), std::move(refusal)});
     }
-    return NoKernel(known, forced, choice.refusals);
+    return NoKernel(choice.refusals);
+  }
+
+  // The kernel of `device` with that name, or that former name. INVALID_ARGUMENT (KERNEL_UNKNOWN): there is none.
+  StatusOr<const K*> Find(DeviceKind device, std::string_view name) const {
+    const std::string_view wanted = CurrentKernelName(operation_, name);
+    std::string names;
+    for (const auto& entry : kernels_) {
+      const K& kernel = entry->kernel();
+      if (kernel.device() != device) continue;
+      if (kernel.name() == wanted) return &kernel;
+      absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(kernel.name()));
+    }
+    return InvalidArgument(
+        "KERNEL_UNKNOWN", Field(),
+        absl::StrCat("there is no ", operation_, " kernel ", Quoted(name), " on this device; there are: ", names));
   }
 
  private:
@@ -104,26 +119,19 @@ class OperationKernels {
     }
   }
 
-  Status NoKernel(bool known, std::string_view forced, const std::vector<KernelRefusal>& refusals) const {
-    const std::string field = absl::StrCat("execution.kernels[", operation_, "]");
-    if (!known && forced.empty()) {
-      return InvalidArgument("KERNEL_REFUSED", field,
+  std::string Field() const { return absl::StrCat("execution.kernels[", operation_, "]"); }
+
+  Status NoKernel(const std::vector<KernelRefusal>& refusals) const {
+    if (refusals.empty()) {
+      return InvalidArgument("KERNEL_REFUSED", Field(),
                              absl::StrCat("no ", operation_,
                                           " kernel runs on this device; a server without a GPU runs "
                                           "it on the CPU"));
     }
-    if (!known) {
-      std::string names;
-      for (const auto& entry : kernels_)
-        absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(entry->kernel().name()));
-      return InvalidArgument("KERNEL_UNKNOWN", field,
-                             absl::StrCat("there is no ", operation_, " kernel '", std::string(forced),
-                                          "' on this device; there are: ", names));
-    }
     std::string reasons;
     for (const KernelRefusal& r : refusals)
       absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", r.kernel, ": ", r.reason);
-    return InvalidArgument("KERNEL_REFUSED", field,
+    return InvalidArgument("KERNEL_REFUSED", Field(),
                            absl::StrCat("no ", operation_, " kernel supports this: ", reasons));
   }
 

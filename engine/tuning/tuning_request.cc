@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
 #include "engine/tune/kept_record.h"
 #include "engine/tune/work.h"
 
@@ -27,7 +28,7 @@ Status CheckOperation(const std::string& operation) {
   for (const std::string_view known : kTunedOperations)
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(known));
   return InvalidArgument("OPERATION_UNKNOWN", "operation",
-                         absl::StrCat("'", operation, "' is not a tuned operation; there are: ", names));
+                         absl::StrCat(Quoted(operation), " is not a tuned operation; there are: ", names));
 }
 
 Status CheckAtLeastOne(const std::vector<int64_t>& values, const std::string& field) {
@@ -102,7 +103,7 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
   for (size_t i = 0; i < lists.kinds.size(); ++i) {
     if (IsKindOf(lists.operation, lists.kinds[i])) continue;
     return InvalidArgument("KIND_UNKNOWN", absl::StrCat("kinds[", i, "]"),
-                           absl::StrCat("'", lists.kinds[i], "' is not a kind of ", lists.operation,
+                           absl::StrCat(Quoted(lists.kinds[i]), " is not a kind of ", lists.operation,
                                         "; there are: ", KindsOf(lists.operation)));
   }
   VICINAL_RETURN_IF_ERROR(CheckAtLeastOne(request.widths, "widths"));
@@ -120,7 +121,7 @@ StatusOr<Lists> ListsOf(const TuneGraphRequest& request, const std::string& oper
     if (EdgeWeightsNamed(request.weights[i]).has_value()) continue;
     return InvalidArgument(
         "WEIGHTS_UNKNOWN", absl::StrCat("weights[", i, "]"),
-        absl::StrCat("'", request.weights[i], "' is unknown; there are: none, per_edge, per_source"));
+        absl::StrCat(Quoted(request.weights[i]), " is unknown; there are: none, per_edge, per_source"));
   }
   lists.kinds = OnceEach(std::move(lists.kinds));
   lists.widths = OnceEach(request.widths);

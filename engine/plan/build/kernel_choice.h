@@ -37,6 +37,14 @@ inline std::string_view ForcedParameters(const ForcedKernels& forced, std::strin
   return colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
 }
 
+// Whether there are the kernel and parameters that the request forces for `operation`, which the model need not use.
+template <class K>
+Status CheckForced(const ForcedKernels& forced, const OperationKernels<K>& operation, DeviceKind device) {
+  if (ForcedText(forced, operation.operation()).empty()) return OkStatus();
+  VICINAL_ASSIGN_OR_RETURN(const K* const kernel, operation.Find(device, ForcedName(forced, operation.operation())));
+  return ParseParameters(ParametersOf(operation, *kernel), ForcedParameters(forced, operation.operation())).status();
+}
+
 // Why `kernel` must not run with `config`, in words; empty: it may. `first_runs` may be null.
 template <class K>
 std::string WhyQuarantined(const FirstRuns* first_runs, const OperationKernels<K>& operation, const K& kernel,

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/error.h"
+#include "engine/base/printable.h"
+#include "engine/plan/build/kernel_choice.h"
 #include "engine/plan/node_kinds/expression.h"
 #include "engine/plan/node_kinds/propagate.h"
 #include "engine/plan/rewrite/fold.h"
@@ -15,23 +17,23 @@
 namespace vicinal::internal {
 namespace {
 
-Status CheckForcedNames(const ForcedKernels& forced, const KernelRegistry& registry) {
+Status CheckForcedKernels(const ForcedKernels& forced, const KernelRegistry& registry, DeviceKind device) {
   std::string operations;
-  registry.ForEachOperation([&](const auto& op) {
-    absl::StrAppend(&operations, operations.empty() ? "" : ", ", std::string(op.operation()));
+  std::vector<std::string_view> known;
+  Status status;
+  registry.ForEachOperation([&](const auto& operation) {
+    known.push_back(operation.operation());
+    absl::StrAppend(&operations, operations.empty() ? "" : ", ", std::string(operation.operation()));
+    if (status.ok()) status = CheckForced(forced, operation, device);
   });
   for (const auto& [operation, kernel] : forced) {
-    bool known = false;
-    // clang 14 does not capture a structured binding by itself.
-    registry.ForEachOperation(
-        [&known, &operation = operation](const auto& op) { known = known || op.operation() == operation; });
-    if (!known) {
-      return InvalidArgument("OPERATION_UNKNOWN", absl::StrCat("execution.kernels[", operation, "]"),
-                             absl::StrCat("there is no operation '", operation, "' for the forced kernel '", kernel,
-                                          "'; there are: ", operations));
+    if (std::find(known.begin(), known.end(), operation) == known.end()) {
+      return InvalidArgument("OPERATION_UNKNOWN", absl::StrCat("execution.kernels[", Printable(operation), "]"),
+                             absl::StrCat("there is no operation ", Quoted(operation), " for the forced kernel ",
+                                          Quoted(kernel), "; there are: ", operations));
     }
   }
-  return OkStatus();
+  return status;
 }
 
 // Calls f(&weight) for each weight of `node`; it may be null.
@@ -54,7 +56,7 @@ void ForgetWeight(ProductWeightRef* weight) {
 
 Status PlanBuilder::CheckRequest() const {
   const PlanRequest& request = context_.request;
-  VICINAL_RETURN_IF_ERROR(CheckForcedNames(request.forced, context_.registry));
+  VICINAL_RETURN_IF_ERROR(CheckForcedKernels(request.forced, context_.registry, context_.device.kind()));
   if (request.features.cols != request.model->feature_count) {
     return FailedPrecondition(
         "FEATURE_WIDTH", absl::StrCat("the features have ", request.features.cols, " columns, but the model reads ",

@@ -122,6 +122,23 @@ TEST_F(EngineTest, RefusesUnknownNamesAndBadSelections) {
   ExpectRefused(request, StatusCode::kInvalidArgument, "KERNEL_UNKNOWN");
   request.options.kernels = {{"aggregat", "reference"}};
   ExpectRefused(request, StatusCode::kInvalidArgument, "OPERATION_UNKNOWN");
+  request.options.kernels = {{"aggre\ngat", "refe\nrence"}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "OPERATION_UNKNOWN",
+                "there is no operation 'aggre?gat' for the forced kernel 'refe?rence'");
+}
+
+TEST_F(EngineTest, WhatIsForcedForOperationsThatTheModelDoesNotUseMustExistToo) {
+  InferenceRequest request = AllNodes("g", "m");
+  request.options.kernels = {{"attention", "simd_row"}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "KERNEL_UNKNOWN", "simd_rows, reference");
+  request.options.kernels = {{"expression", "edge_tiles:edge_tyle=96"}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "PARAMETER_UNKNOWN", "there are: edge_tile, prefetch_columns");
+  request.options.kernels = {{"expression", "edge_tiles:edge_tile=1000"}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "PARAMETER_RANGE", "0 or 4 to 192");
+  request.options.kernels = {{"expression", ":edge_tile=96"}};
+  ExpectRefused(request, StatusCode::kInvalidArgument, "KERNEL_UNKNOWN");
+  request.options.kernels = {{"attention", "simd_rows"}, {"expression", "edge_tiles:edge_tile=96"}};
+  EXPECT_TRUE(Infer(*engine_, request).ok());
 }
 
 TEST_F(EngineTest, AModelThatReadsWeightsNeedsThem) {

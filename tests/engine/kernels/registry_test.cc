@@ -105,8 +105,10 @@ TEST_F(RegistryTest, AnUnknownNameListsTheKnownOnes) {
     EXPECT_EQ(choice.status().code(), StatusCode::kInvalidArgument);
     EXPECT_EQ(DetailOf(choice.status())->reason, "KERNEL_UNKNOWN");
     EXPECT_EQ(DetailOf(choice.status())->field, "execution.kernels[aggregate]");
-    EXPECT_THAT(std::string(choice.status().message()), HasSubstr("picky, modest"));
+    EXPECT_THAT(std::string(choice.status().message()), HasSubstr("there are: picky, modest")) << "on this device";
   }
+  EXPECT_THAT(std::string(kernels_.Find(DeviceKind::kCpu, "fast\n\x1b[2J").status().message()),
+              HasSubstr("'fast??[2J'"));
 }
 
 TEST_F(RegistryTest, LaunchesAreCounted) {
