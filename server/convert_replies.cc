@@ -46,6 +46,7 @@ v1::ExplainResponse ToProto(const Explanation& explanation) {
     entry->set_description(step.description);
     entry->set_locality(std::string(ToString(step.locality)));
     entry->set_kernel(step.kernel);
+    AddParameters(step.parameters, entry);
     for (const KernelRefusal& refusal : step.refusals) {
       v1::Refusal* refused = entry->add_refusals();
       refused->set_kernel(refusal.kernel);
@@ -74,6 +75,7 @@ v1::ExplainResponse ToProto(const Explanation& explanation) {
     links->set_width(explanation.links->width);
     links->set_operations_per_pair(explanation.links->operations_per_pair);
     links->set_kernel(explanation.links->kernel);
+    AddParameters(explanation.links->parameters, links);
   }
   out.set_order(explanation.order);
   out.set_device(explanation.device);

@@ -96,11 +96,7 @@ v1::TuningCandidate::Outcome OutcomeOf(CandidateOutcome outcome) {
 v1::TuningCandidate ToProto(const TuningCandidate& candidate) {
   v1::TuningCandidate out;
   out.set_kernel(candidate.setting.kernel);
-  for (const NamedParameter& parameter : candidate.parameters) {
-    v1::KernelParameter* entry = out.add_parameters();
-    entry->set_name(parameter.name);
-    entry->set_value(parameter.value);
-  }
+  AddParameters(candidate.parameters, &out);
   out.set_outcome(OutcomeOf(candidate.outcome));
   out.set_predicted_seconds(candidate.predicted_seconds);
   out.set_measured_seconds(candidate.measured_seconds);

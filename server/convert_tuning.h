@@ -4,6 +4,8 @@
 #ifndef VICINAL_SERVER_CONVERT_TUNING_H_
 #define VICINAL_SERVER_CONVERT_TUNING_H_
 
+#include <vector>
+
 #include "engine/api/engine.h"
 #include "vicinal/v1/graph.pb.h"
 #include "vicinal/v1/tuning.pb.h"
@@ -12,6 +14,16 @@ namespace vicinal::server {
 
 // Sets everything but `limits`.
 StatusOr<TuneGraphRequest> FromProto(const v1::TuneGraphRequest& request);
+
+// Response: whatever has the parameters of a kernel.
+template <class Response>
+void AddParameters(const std::vector<NamedParameter>& parameters, Response* response) {
+  for (const NamedParameter& parameter : parameters) {
+    v1::KernelParameter* const entry = response->add_parameters();
+    entry->set_name(parameter.name);
+    entry->set_value(parameter.value);
+  }
+}
 
 v1::TuningRecord ToProto(const TuningRecord& record);
 // Response: TuneGraphResponse or GetTuningResponse.

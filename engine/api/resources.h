@@ -188,7 +188,8 @@ struct LinkScoringInfo {
   std::string output;   // of the model, whose rows are scored
   int64_t width = 0;    // of that output
   int64_t operations_per_pair = 0;
-  std::string kernel;  // of edge_scores
+  std::string kernel;                      // of edge_scores
+  std::vector<NamedParameter> parameters;  // of the kernel; 0: its default
 };
 
 struct Explanation {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/execute/links/link_query.h"
+#include "engine/plan/build/kernel_choice.h"
 
 namespace vicinal {
 namespace {
@@ -176,10 +177,16 @@ LinkScoringInfo ScoringOf(const QueuedRequest& request, const KernelRegistry& re
   problem.rows = problem.cols = request.graph->num_nodes();
   problem.edges = request.graph->num_edges();
   problem.width = info.width;
-  const auto forced = request.key.options.kernels.find(std::string(registry.edge_scores.operation()));
-  const std::string name = forced == request.key.options.kernels.end() ? std::string() : forced->second;
-  const auto choice = registry.edge_scores.Choose(problem, device.kind(), name);
-  if (choice.ok()) info.kernel = std::string(choice->kernel->kernel().name());
+  const ForcedKernels& forced = request.key.options.kernels;
+  const auto choice = registry.edge_scores.Choose(problem, device.kind(),
+                                                  internal::ForcedName(forced, registry.edge_scores.operation()));
+  if (!choice.ok()) return info;
+  const EdgeScoresKernel& kernel = choice->kernel->kernel();
+  info.kernel = std::string(kernel.name());
+  // A plan that exists has checked them.
+  const auto config = ParseParameters(ParametersOf(registry.edge_scores, kernel),
+                                      internal::ForcedParameters(forced, registry.edge_scores.operation()));
+  if (config.ok()) info.parameters = NameParameters(kernel, *config);
   return info;
 }
 

@@ -192,6 +192,25 @@ TEST(ConvertTest, NothingOfATuningRecordIsLost) {
   EXPECT_FALSE(ToProto(TuningRecord()).has_finish_time());
 }
 
+TEST(ConvertTest, StepsAndLinksTellTheParametersOfTheirKernels) {
+  Explanation explanation;
+  explanation.steps.resize(2);
+  explanation.steps[0].kernel = "edge_tiles";
+  explanation.steps[0].parameters = {{"edge_tile", 192}, {"prefetch_columns", 0}};
+  explanation.links.emplace();
+  explanation.links->kernel = "template_sddmm";
+  explanation.links->parameters = {{"hilbert_order", 3}};
+  const v1::ExplainResponse out = ToProto(explanation);
+  ASSERT_EQ(out.steps(0).parameters_size(), 2);
+  EXPECT_EQ(out.steps(0).parameters(0).name(), "edge_tile");
+  EXPECT_EQ(out.steps(0).parameters(0).value(), 192);
+  EXPECT_EQ(out.steps(0).parameters(1).value(), 0);
+  EXPECT_EQ(out.steps(1).parameters_size(), 0);
+  ASSERT_EQ(out.links().parameters_size(), 1);
+  EXPECT_EQ(out.links().parameters(0).name(), "hilbert_order");
+  EXPECT_EQ(out.links().parameters(0).value(), 3);
+}
+
 TEST(ConvertTest, RunsOverFieldsAreToldApart) {
   Explanation explanation;
   explanation.steps.resize(2);

@@ -32,13 +32,8 @@ std::string WorkOf(const v1::TuningKey& key) {
   return work;
 }
 
-// "simd_rows feature_tile=64"; parameters that are left to the kernel are not shown.
 std::string SettingOf(const v1::TuningCandidate& candidate) {
-  std::string text = candidate.kernel();
-  for (const v1::KernelParameter& parameter : candidate.parameters()) {
-    if (parameter.value() != 0) absl::StrAppend(&text, " ", parameter.name(), "=", parameter.value());
-  }
-  return text;
+  return SettingText(candidate.kernel(), candidate.parameters());
 }
 
 // "tuned", or "tuned (estimated)".
@@ -75,6 +70,14 @@ void PrintCandidates(const v1::TuningRecord& record, std::ostream& out) {
 }
 
 }  // namespace
+
+std::string SettingText(const std::string& kernel, const KernelParameters& parameters) {
+  std::string text = kernel;
+  for (const v1::KernelParameter& parameter : parameters) {
+    if (parameter.value() != 0) absl::StrAppend(&text, " ", parameter.name(), "=", parameter.value());
+  }
+  return text;
+}
 
 void PrintTuning(const std::vector<v1::TuningRecord>& records, bool candidates, std::ostream& out) {
   if (records.empty()) {

@@ -48,8 +48,9 @@ void PrintSteps(const v1::ExplainResponse& plan, std::ostream& out) {
                "mean time", "what"});
   for (int i = 0; i < plan.steps_size(); ++i) {
     const v1::PlanStep& step = plan.steps(i);
-    table.Add({absl::StrCat(i), step.operation(), step.layers(), step.kernel().empty() ? "-" : step.kernel(),
-               step.locality(), FormatBytes(step.predicted_bytes()), absl::StrCat(step.predicted_operations()),
+    table.Add({absl::StrCat(i), step.operation(), step.layers(),
+               step.kernel().empty() ? "-" : SettingText(step.kernel(), step.parameters()), step.locality(),
+               FormatBytes(step.predicted_bytes()), absl::StrCat(step.predicted_operations()),
                Runs(step.run_count(), step.receptive_field_run_count()), MeanTime(step), step.description()});
   }
   table.Print(out);
@@ -91,7 +92,7 @@ void PrintPlan(const v1::ExplainResponse& plan, bool verbose, std::ostream& out)
   if (plan.has_links()) {
     out << "links: " << plan.links().decoder() << " of rows of '" << plan.links().output() << "' ["
         << plan.links().width() << "], " << FormatCount(plan.links().operations_per_pair(), "operation")
-        << " per pair, kernel " << plan.links().kernel() << "\n\n";
+        << " per pair, kernel " << SettingText(plan.links().kernel(), plan.links().parameters()) << "\n\n";
   }
   PrintSteps(plan, out);
   if (verbose) PrintRefusals(plan, out);

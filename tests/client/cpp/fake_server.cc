@@ -530,6 +530,11 @@ class FakeCapabilities final : public v1::ServerService::Service {
     v1::PlanStep* const step = plan->add_steps();
     step->set_operation("aggregate");
     step->set_kernel("simd_rows");
+    for (const int32_t value : {0, 64}) {
+      v1::KernelParameter* const parameter = step->add_parameters();
+      parameter->set_name(value == 0 ? "prefetch_edges" : "tile_columns");
+      parameter->set_value(value);
+    }
     step->set_receptive_field_run_count(100);
     step->set_receptive_field_mean_seconds(2e-6);
     v1::Refusal* const refusal = step->add_refusals();

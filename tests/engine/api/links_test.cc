@@ -528,6 +528,9 @@ TEST_F(LinksTest, ExplainTellsHowRowsBecomeScores) {
   InferenceRequest forced = Request("plain", all);
   forced.options.kernels = {{"edge_scores", "template_sddmm"}};
   EXPECT_EQ(Shared().Explain(forced)->links->kernel, "template_sddmm");
+  forced.options.kernels = {{"edge_scores", "template_sddmm:hilbert_order=3"}};
+  EXPECT_EQ(Shared().Explain(forced)->links->kernel, "template_sddmm");
+  EXPECT_EQ(Shared().Explain(forced)->links->parameters, std::vector<NamedParameter>({{"hilbert_order", 3}}));
   EXPECT_FALSE(Shared().Explain(AllNodes("g", "plain"))->links.has_value());
 }
 

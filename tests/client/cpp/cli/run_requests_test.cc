@@ -277,7 +277,7 @@ TEST_F(RunTest, WhatFewAskForIsShownWhenAskedFor) {
   ASSERT_EQ(Vicinal("graph explain g --model m"), kExitOk) << err();
   EXPECT_THAT(out(), Not(HasSubstr("window of 1024")));
   EXPECT_THAT(out(), Not(HasSubstr("kernels that do not support a step:")));
-  EXPECT_THAT(out(), HasSubstr("simd_rows"));
+  EXPECT_THAT(out(), HasSubstr("simd_rows tile_columns=64")) << "a parameter of 0 is the kernel's own";
   EXPECT_THAT(out(), HasSubstr("0 + 100  - + 2 us"));
   EXPECT_THAT(out(),
               HasSubstr("runs, mean time: full graph + receptive fields (requests for few nodes); -: none yet\n"));
