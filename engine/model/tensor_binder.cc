@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/model/tensor_binder.h"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/nearest_name.h"
 #include "engine/base/printable.h"
 #include "engine/base/tensor.h"
 
@@ -16,6 +18,17 @@ namespace {
 bool IsBookkeeping(std::string_view name) {
   constexpr std::string_view kSuffix = "num_batches_tracked";
   return name.size() >= kSuffix.size() && name.substr(name.size() - kSuffix.size()) == kSuffix;
+}
+
+// Bytes of the parts, up to a dot, that both names begin with. 0 for parts of modules with other numbers, such as
+// convs.0 and convs.1.
+size_t SharedPrefix(std::string_view a, std::string_view b) {
+  const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const size_t shared = a.substr(0, differ.first - a.begin()).rfind('.') + 1;
+  const auto numbered = [shared](std::string_view name) {
+    return shared < name.size() && name[shared] >= '0' && name[shared] <= '9';
+  };
+  return numbered(a) && numbered(b) ? 0 : shared;
 }
 
 }  // namespace
@@ -30,6 +43,7 @@ StatusOr<WeightRef> TensorBinder::Bind(const std::string& name, const std::vecto
   }
   VICINAL_RETURN_IF_ERROR(CheckShape(*entry, name, expected, user));
   used_.insert(name);
+  readers_[user].insert(name);
   const std::vector<int64_t>& shape = stored.empty() ? expected : stored;
   WeightRef& known = bound_[name];
   if (known != nullptr && known->shape == shape) return known;
@@ -108,13 +122,35 @@ Status TensorBinder::CheckShape(const SafetensorsEntry& entry, const std::string
 Status TensorBinder::CheckAllUsed() const {
   for (const auto& [name, entry] : file_.entries()) {
     if (used_.contains(name) || IsBookkeeping(name)) continue;
-    return InvalidArgument(
-        "TENSOR_UNUSED", name,
-        "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
-            " of the weights file belongs to no layer of the architecture; declare the layer that uses "
-            "it, or remove the tensor");
+    return InvalidArgument("TENSOR_UNUSED", name,
+                           "tensor '" + Printable(name) + "' " + ShapeToString(entry.shape) +
+                               " of the weights file belongs to no layer of the architecture; " + NearestReader(name) +
+                               "declare the layer that uses it, or remove the tensor");
   }
   return OkStatus();
+}
+
+std::string TensorBinder::NearestReader(const std::string& name) const {
+  constexpr size_t kMax = 4;
+  const std::string* user = nullptr;
+  size_t most = 0;
+  for (const auto& [reader, tensors] : readers_) {
+    for (const std::string& tensor : tensors) {
+      const size_t shared = SharedPrefix(name, tensor);
+      if (shared <= most) continue;
+      most = shared;
+      user = &reader;
+    }
+  }
+  if (user == nullptr) return "";
+  const std::set<std::string>& read = readers_.at(*user);
+  std::vector<std::string> known(read.begin(), read.end());
+  // What is spelt most like it comes first.
+  if (const std::string first = NearestName(name, known); !first.empty())
+    std::rotate(known.begin(), std::find(known.begin(), known.end(), first), known.end());
+  std::string names;
+  for (size_t i = 0; i < std::min(known.size(), kMax); ++i) names += (i == 0 ? "" : ", ") + Quoted(known[i]);
+  return *user + " reads " + names + (known.size() > kMax ? ", ...; " : "; ");
 }
 
 std::string TensorBinder::SomeNames() const {

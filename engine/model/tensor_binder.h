@@ -56,10 +56,14 @@ class TensorBinder {
   Status CheckShape(const SafetensorsEntry& entry, const std::string& name, const std::vector<int64_t>& expected,
                     const std::string& user) const;
   std::string SomeNames() const;
+  // What the layer reads whose tensors are called most like `name`: "layer 'c' (GCNConv) reads 'c.lin.weight'; ". Empty
+  // if none has a prefix in common.
+  std::string NearestReader(const std::string& name) const;
 
   const Safetensors& file_;
   std::map<std::string, WeightRef> bound_;
   std::set<std::string> used_;
+  std::map<std::string, std::set<std::string>> readers_;  // the bound names of each user
   int64_t parameter_count_ = 0;
   std::map<std::pair<std::string, std::vector<int64_t>>, WeightRef> made_;
   int64_t made_count_ = 0;  // numbers of those

@@ -138,6 +138,8 @@ std::string ExpressionHints::ForVariable(std::string_view name) const {
     return absl::StrCat("an edge has two ends: write ", shown, "_j for its source's, ", shown, "_i for its target's");
   }
   if (of_edge && name == "aggr") return "the reduced messages are known in update";
+  if (!of_edge && (name == "edge_attr" || name == "edge_weight"))
+    return absl::StrCat("an update is of one node, which has none: read ", shown, " in message");
   const bool of_end = name.size() > 2 && (name.substr(name.size() - 2) == "_i" || name.substr(name.size() - 2) == "_j");
   if (!of_edge && of_end && scope_.contains(name.substr(0, name.size() - 2)))
     return absl::StrCat("an update is of one node: write ", Printable(name.substr(0, name.size() - 2)));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/error.h"
 #include "engine/model/expressions/match_steps.h"
 #include "engine/model/expressions/node_values.h"
 
@@ -33,10 +34,8 @@ class EdgeLowering {
     int64_t columns = 0;
     for (const EdgeValue& value : program_.values) columns += value.width;
     if (columns > kMaxExpressionColumns) {
-      return BadArchitecture(
-          context_.declaration.field,
-          absl::StrCat(context_.Describe(), " computes ", columns, " numbers for each edge; at most ",
-                       kMaxExpressionColumns, " are supported; use narrower values"));
+      return absl::InvalidArgumentError(absl::StrCat("it computes ", columns, " numbers for each edge; at most ",
+                                                     kMaxExpressionColumns, " are supported; use narrower values"));
     }
     *inputs = sources_.Inputs(EdgeOp::kSource, context_.steps, &program_);
     const std::vector<ValueId> targets = targets_.Inputs(EdgeOp::kTarget, context_.steps, &program_);
@@ -235,10 +234,8 @@ ValueId Multiply(const LayerContext& context, const LaterProduct& later, ValueId
   return nodes->Add(product, context.steps.Emit(LinearStep{column, nullptr}, {degree}, out));
 }
 
-}  // namespace
-
-StatusOr<ValueId> LowerMessage(const LayerContext& context, const MessageDeclaration& declaration,
-                               Expressions* expressions) {
+// LowerMessage, whose limits have no place yet.
+StatusOr<ValueId> Lower(const LayerContext& context, const MessageDeclaration& declaration, Expressions* expressions) {
   NodeValues nodes(context, declaration.adjacency, expressions);
   std::vector<EdgeResult> results = declaration.results;
   LaterProduct later;
@@ -260,6 +257,17 @@ StatusOr<ValueId> LowerMessage(const LayerContext& context, const MessageDeclara
   if (declaration.update < 0) return reduced;
   nodes.SetAggregate(reduced);
   return nodes.Of(declaration.update);
+}
+
+}  // namespace
+
+StatusOr<ValueId> LowerMessage(const LayerContext& context, const MessageDeclaration& declaration,
+                               Expressions* expressions) {
+  StatusOr<ValueId> lowered = Lower(context, declaration, expressions);
+  if (lowered.ok() || DetailOf(lowered.status()).has_value()) return lowered;
+  const std::string why = absl::StrCat(context.Describe(), ": ", std::string(lowered.status().message()));
+  if (declaration.field.empty()) return BadArchitecture(context.declaration.field, why);
+  return BadArchitecture(declaration.field, absl::StrCat(declaration.field, " of ", why));
 }
 
 }  // namespace vicinal::internal

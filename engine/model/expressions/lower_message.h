@@ -7,6 +7,7 @@
 #define VICINAL_ENGINE_MODEL_EXPRESSIONS_LOWER_MESSAGE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -21,9 +22,10 @@ struct MessageDeclaration {
   LoopFeatures loop_features;
   std::vector<EdgeResult> results;  // of values per edge
   int32_t update = -1;              // of values per node; -1: the results side by side
+  std::string field;                // of the message in the document; empty: the layer's
 };
 
-// The layer's output. BAD_ARCHITECTURE: too much is computed per edge.
+// The layer's output. BAD_ARCHITECTURE at the message: too much is computed per edge.
 StatusOr<ValueId> LowerMessage(const LayerContext& context, const MessageDeclaration& declaration,
                                Expressions* expressions);
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -229,19 +230,43 @@ class Parser {
 
   std::string TensorName(std::string_view name) const { return context_.declaration.prefix + std::string(name); }
 
-  Status Unknown(const Token& name) const {
+  // The word that a name is a part of: with the characters beyond ASCII that end it, and what follows them. Cut off
+  // where it is long.
+  std::string_view WordOf(const Token& name) const {
+    constexpr int kMostCharacters = 40;
+    const auto belongs = [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return byte >= 0x80 || absl::ascii_isalnum(byte) || c == '_' || c == '.';
+    };
+    size_t end = name.at + name.text.size();
+    for (int i = 0; i < kMostCharacters && end < text_.size() && belongs(text_[end]); ++i)
+      end += CharacterBytes(text_.substr(end));
+    return text_.substr(name.at, end - name.at);
+  }
+
+  // `or_module`: the tensor may also be the weight of a module of that name.
+  Status Unknown(const Token& name, bool or_module = false) const {
+    if (const std::string_view word = WordOf(name); word.size() > name.text.size())
+      return Fail(name.at,
+                  absl::StrCat("unknown name '", Escaped(word), "'; names are of ASCII letters, digits, _ and ."));
     if (IsDefinedLater(name))
       return Fail(name.at, Quoted(name.text) +
                                " is used before it is defined; definitions stand before their uses, so "
                                "none can depend on itself");
     if (IsFunction(name.text))
       return Fail(name.at, Quoted(name.text) + " is a function; write its arguments in parentheses");
-    if (name.text == "edge_attr")
+    const bool of_edge = scope_.contains(std::string_view("x_j"));
+    if (of_edge && name.text == "edge_attr")
       return Fail(name.at, "edge_attr has no width; set the argument edge_dim to the number of features of an edge");
-    if (name.text == "edge_weight")
+    if (of_edge && name.text == "edge_weight")
       return Fail(name.at, "edges have no weights here; set edge_weight of the layer to true, or normalize");
     if (const std::string hint = hints_.ForName(name.text, After(name)); !hint.empty())
       return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; ", hint));
+    if (or_module) {
+      return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; the weights file has neither ",
+                                        Quoted(TensorName(name.text)), " nor ",
+                                        Quoted(TensorName(absl::StrCat(std::string(name.text), ".weight")))));
+    }
     std::string names;
     for (const auto& [known, value] : scope_) absl::StrAppend(&names, names.empty() ? "" : ", ", Printable(known));
     return Fail(name.at, absl::StrCat("unknown name ", Quoted(name.text), "; it is neither one of ", names,
@@ -284,6 +309,7 @@ class Parser {
     const Token name = token_;
     if (name.kind != TokenKind::kName)
       return Fail(name.at, absl::StrCat("expected the name of ", std::string(what), ", found ", Shown()));
+    if (WordOf(name).size() > name.text.size()) return Unknown(name);
     Advance();
     return name;
   }
@@ -318,6 +344,7 @@ class Parser {
     WeightRef weight, bias;
     const std::string own(weight_name.text);
     const bool module = !context_.tensors.Has(TensorName(own)) && context_.tensors.Has(TensorName(own + ".weight"));
+    if (!module && !context_.tensors.Has(TensorName(own))) return Unknown(weight_name, /*or_module=*/true);
     VICINAL_ASSIGN_OR_RETURN(weight, Bind(weight_name, module ? own + ".weight" : own));
     if (module && context_.tensors.Has(TensorName(own + ".bias"))) {
       VICINAL_ASSIGN_OR_RETURN(bias, Bind(weight_name, own + ".bias"));
@@ -352,10 +379,27 @@ class Parser {
     for (size_t t = 0; t < tensors.size(); ++t) {
       const std::string tensor = std::string(module.text) + kNames[t];
       if (t >= 2 && !context_.tensors.Has(TensorName(tensor))) continue;
-      if (!context_.tensors.Has(TensorName(tensor))) return Unknown(module);
+      if (!context_.tensors.Has(TensorName(tensor))) return NoStatistics(module, tensor, made_[x].width);
       VICINAL_ASSIGN_OR_RETURN(tensors[t], context_.Tensor(tensor, {made_[x].width}));
     }
     return Placed(name.at, Normalized(x, tensors, eps));
+  }
+
+  // `tensor` of the BatchNorm `module` is missing.
+  Status NoStatistics(const Token& module, const std::string& tensor, int64_t width) const {
+    constexpr std::string_view kSuffix = ".running_mean";
+    constexpr int kMost = 4;
+    std::string others;
+    int count = 0;
+    for (const std::string& name : context_.tensors.NamesFrom(context_.declaration.prefix)) {
+      if (name.size() <= kSuffix.size() || !name.ends_with(kSuffix)) continue;
+      const std::string other = name.substr(0, name.size() - kSuffix.size());
+      if (other == module.text || ++count > kMost) continue;
+      absl::StrAppend(&others, others.empty() ? "; it has those of " : ", ", Quoted(other));
+    }
+    return Fail(module.at,
+                absl::StrCat("batch_norm needs the tensor ", Quoted(TensorName(tensor)), " [", width,
+                             "], which the weights file does not have", others, count > kMost ? ", ..." : ""));
   }
 
   StatusOr<int32_t> Normalized(int32_t x, const std::array<WeightRef, 4>& t, double eps) {

@@ -73,6 +73,7 @@ std::string InputName(size_t input) { return input == 0 ? "x" : "x" + std::to_st
 
 StatusOr<MessageDeclaration> ReadGraph(const LayerContext& context) {
   MessageDeclaration declaration;
+  declaration.field = context.args.FieldOf("message");
   declaration.edge_width = EdgeDim(context);
   VICINAL_ASSIGN_OR_RETURN(declaration.loop_features, ReadFillValue(context));
   const std::string loops = context.args.Choice("self_loops");
@@ -94,16 +95,18 @@ StatusOr<MessageDeclaration> ReadGraph(const LayerContext& context) {
   return declaration;
 }
 
+Status CannotHave(const LayerContext& context, const char* argument, const std::string& name, const Status& why) {
+  const std::string field = context.args.FieldOf(argument);
+  return BadArchitecture(
+      field, field + " of " + context.Describe() + " cannot have " + Quoted(name) + ": " + std::string(why.message()));
+}
+
 StatusOr<ExpressionScope> EdgeScope(const LayerContext& context, const MessageDeclaration& declaration,
                                     Expressions* made) {
   ExpressionScope scope;
   const auto add = [&](const std::string& name, EdgeOp op, int32_t index, int64_t width) -> Status {
     const StatusOr<int32_t> value = made->Leaf(op, index, width);
-    if (!value.ok()) {
-      return BadArchitecture(context.args.FieldOf("message"), context.args.FieldOf("message") + " of " +
-                                                                  context.Describe() + " cannot have " + Quoted(name) +
-                                                                  ": " + std::string(value.status().message()));
-    }
+    if (!value.ok()) return CannotHave(context, "message", name, value.status());
     scope.emplace(name, *value);
     return OkStatus();
   };
@@ -127,13 +130,18 @@ StatusOr<ExpressionScope> EdgeScope(const LayerContext& context, const MessageDe
 
 StatusOr<ExpressionScope> NodeScope(const LayerContext& context, int64_t aggregate, Expressions* made) {
   ExpressionScope scope;
+  const auto add = [&](const std::string& name, int32_t index, int64_t width) -> Status {
+    const StatusOr<int32_t> value = made->Leaf(EdgeOp::kTarget, index, width);
+    if (!value.ok()) return CannotHave(context, "update", name, value.status());
+    scope.emplace(name, *value);
+    return OkStatus();
+  };
   for (size_t i = 0; i < context.inputs.size(); ++i) {
-    VICINAL_ASSIGN_OR_RETURN(scope[InputName(i)], made->Leaf(EdgeOp::kTarget, static_cast<int32_t>(i),
-                                                             context.steps.width(context.inputs[i])));
+    VICINAL_RETURN_IF_ERROR(add(InputName(i), static_cast<int32_t>(i), context.steps.width(context.inputs[i])));
   }
-  VICINAL_ASSIGN_OR_RETURN(scope["degree"], made->Leaf(EdgeOp::kTarget, kDegreeMatrix, 1));
-  VICINAL_ASSIGN_OR_RETURN(scope["out_degree"], made->Leaf(EdgeOp::kTarget, kOutDegreeMatrix, 1));
-  VICINAL_ASSIGN_OR_RETURN(scope["aggr"], made->Leaf(EdgeOp::kTarget, kAggregateMatrix, aggregate));
+  VICINAL_RETURN_IF_ERROR(add("degree", kDegreeMatrix, 1));
+  VICINAL_RETURN_IF_ERROR(add("out_degree", kOutDegreeMatrix, 1));
+  VICINAL_RETURN_IF_ERROR(add("aggr", kAggregateMatrix, aggregate));
   return scope;
 }
 
@@ -194,7 +202,6 @@ StatusOr<ValueId> LowerMessagePassing(const LayerContext& context) {
   VICINAL_ASSIGN_OR_RETURN(MessageDeclaration declaration, ReadGraph(context));
   Expressions made;
   VICINAL_ASSIGN_OR_RETURN(declaration.results, ReadResults(context, declaration, &made));
-  VICINAL_RETURN_IF_ERROR(CheckRead(context, declaration, made));
   VICINAL_ASSIGN_OR_RETURN(const std::string update, ReadText(context, "update"));
   if (!update.empty()) {
     int64_t width = 0;
@@ -211,6 +218,8 @@ StatusOr<ValueId> LowerMessagePassing(const LayerContext& context) {
                                         " does not read aggr, the reduced messages; use it, or declare other layers");
     }
   }
+  // After all expressions: a misspelt name in one of them may be why nothing reads these.
+  VICINAL_RETURN_IF_ERROR(CheckRead(context, declaration, made));
   return LowerMessage(context, declaration, &made);
 }
 

@@ -210,8 +210,15 @@ TEST(LoadModelTest, NamesTheTensorThatDoesNotFit) {
   const auto turned = SafetensorsBuilder().AddRamp("conv1.lin.weight", {3, 4}).AddRamp("conv1.bias", {4});
   ExpectRefused(kGcn, turned.Build(), "TENSOR_SHAPE", "conv1.lin.weight",
                 "'conv1.lin.weight' has the shape [3, 4] in the weights file, layer 'conv1' (GCNConv) needs [4, 3]");
-  ExpectRefused(kGcn, GcnWeights().AddRamp("conv3.bias", {5}).Build(), "TENSOR_UNUSED", "conv3.bias",
-                "'conv3.bias' [5]");
+  ExpectRefused(
+      kGcn, GcnWeights().AddRamp("conv3.bias", {5}).Build(), "TENSOR_UNUSED", "conv3.bias",
+      "tensor 'conv3.bias' [5] of the weights file belongs to no layer of the architecture; declare the layer");
+  // What the layer reads in its place.
+  ExpectRefused(
+      kGcn, GcnWeights().AddRamp("conv2.lin.wieght", {5}).Build(), "TENSOR_UNUSED", "conv2.lin.wieght",
+      "of the architecture; layer 'conv2' (GCNConv) reads 'conv2.lin.weight', 'conv2.bias'; declare the layer");
+  ExpectRefused(kGcn, GcnWeights().AddRamp("conv1.weight", {5}).Build(), "TENSOR_UNUSED", "conv1.weight",
+                "layer 'conv1' (GCNConv) reads 'conv1.bias', 'conv1.lin.weight'; declare the layer that uses it");
   ExpectRefused(kGcn, "", "BAD_SAFETENSORS", "weights", "0 bytes");
 }
 

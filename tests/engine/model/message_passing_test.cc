@@ -212,7 +212,25 @@ TEST(MessagePassingTest, RefusesNamesWithTheirPlace) {
   ExpectRefusedAt("fourier(x_j)", "line 1, column 1", "unknown function 'fourier'; there are relu");
   ExpectRefusedAt("x_j * edge_attr", "line 1, column 7", "edge_attr has no width; set the argument edge_dim");
   ExpectRefusedAt("x_j * edge_weight", "line 1, column 7", "edges have no weights here");
+  ExpectRefused(Message("x_j * edge_attr", R"(, "edge_dim": 2, "update": "aggr * edge_attr")"), "BAD_ARCHITECTURE",
+                "layers[0].args.update",
+                "unknown name 'edge_attr'; an update is of one node, which has none: read edge_attr in message");
+  ExpectRefused(Message("x_j", R"(, "update": "aggr * edge_weight")"), "BAD_ARCHITECTURE", "layers[0].args.update",
+                "unknown name 'edge_weight'; an update is of one node, which has none: read edge_weight in message");
+  // Before what nothing reads.
+  ExpectRefused(Message("x_j", R"(, "edge_dim": 3, "update": "agr + x")"), "BAD_ARCHITECTURE", "layers[0].args.update",
+                "unknown name 'agr'; did you mean aggr?");
+  ExpectRefused(Message("x_j * edge_atr", R"(, "edge_dim": 3)"), "BAD_ARCHITECTURE", "layers[0].args.message",
+                "unknown name 'edge_atr'; did you mean edge_attr?");
   ExpectRefusedAt("relu", "line 1, column 1", "'relu' is a function; write its arguments");
+  // Names are not cut at a character beyond ASCII.
+  ExpectRefusedAt(
+      "gr\xc3\xb6\xc3\x9f"
+      "e_j * x_j",
+      "line 1, column 1", "unknown name 'gr\\u00f6\\u00dfe_j'; names are of ASCII letters, digits, _ and .");
+  ExpectRefusedAt("sum\xc3\xa9(x_j)", "line 1, column 1", "unknown name 'sum\\u00e9';");
+  ExpectRefusedAt("linear(x_j, lin\xc3\xa9)", "line 1, column 13", "unknown name 'lin\\u00e9';");
+  ExpectRefusedAt("batch_norm(x_j, bn\xc3\xa9)", "line 1, column 17", "unknown name 'bn\\u00e9';");
   // Cycles.
   ExpectRefusedAt("a = b * x_j; b = a; b", "line 1, column 5", "'b' is used before it is defined");
   ExpectRefusedAt("a = a + x_j; a", "line 1, column 5", "'a' is used before it is defined");
@@ -320,6 +338,13 @@ TEST(MessagePassingTest, SaysHowModulesOfAClassAreWritten) {
           "unknown name 'self.lin'; names are those of the state_dict, wit");
   refused("linear(x_j, lim)", "line 1, column 13",
           "unknown name 'lim'; did you mean lin? It is no variable, and the weights file has no 'c.lim'");
+  refused("linear(x_j, product)", "line 1, column 13",
+          "unknown name 'product'; the weights file has neither 'c.product' nor 'c.product.weight'");
+  refused("batch_norm(x_j, normal)", "line 1, column 17",
+          "batch_norm needs the tensor 'c.normal.running_mean' [2], which the weights file does not have; it has those "
+          "of 'bn'");
+  refused("batch_norm(x_j, bn)", "line 1, column 17",
+          "batch_norm needs the tensor 'c.bn.running_var' [2], which the weights file does not have");
   refused("linear(x_j, nn.0.wieght)", "line 1, column 13", "unknown name 'nn.0.wieght'; did you mean nn.0.weight?");
   refused("epss * x_j", "line 1, column 1", "unknown name 'epss'; did you mean eps?");
   refused("xj", "line 1, column 1", "unknown name 'xj'; did you mean x_j?");
@@ -387,8 +412,18 @@ TEST(MessagePassingTest, RefusesWhatIsTooLarge) {
   std::string million = "x_j";
   for (int k = 0; k < 1'000'000; ++k) million += "+x_i";
   ExpectRefused(Message(million), "BAD_ARCHITECTURE", "layers[0].args.message", "may have at most 65536");
-  ExpectRefused(Message("a = repeat(x_j, 30000) * repeat(x_i, 30000); a + a * a"), "BAD_ARCHITECTURE", "layers[0]",
-                "numbers for each edge; at most 65536");
+  ExpectRefused(
+      Message("a = repeat(x_j, 30000) * repeat(x_i, 30000); a + a * a"), "BAD_ARCHITECTURE", "layers[0].args.message",
+      "layers[0].args.message of layer 'c' (MessagePassing): it computes 300004 numbers for each edge; at most 65536");
+  // Values that move from sources to targets, and those that an update begins with, count too.
+  std::string moved = "x_j";
+  for (int k = 2; k < 302; ++k) moved += "+x_j*" + std::to_string(k);
+  ExpectRefused(Message(moved), "BAD_ARCHITECTURE", "layers[0].args.message",
+                "layers[0].args.message of layer 'c' (MessagePassing): the layer has more than 1024 operations");
+  std::string full = "x_j";
+  for (int k = 0; k < 1018; ++k) full += "*x_i";
+  ExpectRefused(Message(full, R"(, "update": "aggr")"), "BAD_ARCHITECTURE", "layers[0].args.update",
+                "layers[0].args.update of layer 'c' (MessagePassing) cannot have 'aggr': the layer has more than 1024");
   // Sums of minus signs are no depth.
   EXPECT_NE(LoadOrFail(Message(std::string(10'000, '-') + "x_j")), nullptr);
 }
