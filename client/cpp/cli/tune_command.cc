@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `vicinal graph tune`: measure a graph's kernels, force one, forget what was measured, or just look.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -119,18 +120,61 @@ absl::Status WhichWork(const Arguments& args, const absl::Status& status) {
   return AddToMessage(status, "; limit --force with --operation OP, --kinds K,... or --widths W,...");
 }
 
+// What selects work.
+constexpr const char* kWorkOptions[] = {"operation", "kinds", "widths", "heads", "outputs", "weights", "programs"};
+
+std::string OfAllDecisions(std::string_view option, std::string_view other) {
+  return absl::StrCat("--", std::string(option), " is about all decisions of the graph: remove --", std::string(other));
+}
+
 // Options that exclude others.
 absl::Status CheckAlone(const Arguments& args) {
   for (const char* alone : {"show", "export", "import"}) {
     if (!args.Has(alone)) continue;
-    for (const char* other : {"operation", "kinds", "widths", "heads", "outputs", "weights", "programs", "budget",
-                              "strategy", "reset", "force", "no_wait", "show", "export", "import"}) {
+    for (const char* other : {"budget", "strategy", "reset", "force", "no_wait", "show", "export", "import"}) {
       if (other == std::string_view(alone) || !args.Has(other)) continue;
-      return absl::InvalidArgumentError(
-          std::string_view(alone) == "show"
-              ? absl::StrCat("--show changes nothing: remove --", other)
-              : absl::StrCat("--", alone, " is about all decisions of the graph: remove --", other));
+      return absl::InvalidArgumentError(std::string_view(alone) == "show"
+                                            ? absl::StrCat("--show changes nothing: remove --", other)
+                                            : OfAllDecisions(alone, other));
     }
+    for (const char* limit : kWorkOptions) {
+      if (std::string_view(alone) == "show" || !args.Has(limit)) continue;  // it shows those records
+      return absl::InvalidArgumentError(OfAllDecisions(alone, limit));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether `value` is one of those listed; an empty list stands for all.
+template <class List, class T>
+bool Fits(const List& listed, const T& value) {
+  return listed.empty() || std::find(listed.begin(), listed.end(), value) != listed.end();
+}
+
+// Leaves the records of the work that `wanted` selects.
+void Select(const v1::TuneGraphRequest& wanted, v1::GetTuningResponse* response) {
+  auto* const records = response->mutable_records();
+  const auto unwanted = [&wanted](const v1::TuningRecord& record) {
+    const v1::TuningKey& key = record.key();
+    return !((wanted.operation().empty() || wanted.operation() == key.operation()) &&
+             Fits(wanted.kinds(), key.kind()) && Fits(wanted.widths(), key.width()) &&
+             Fits(wanted.heads(), key.heads()) && Fits(wanted.outputs(), key.outputs()) &&
+             Fits(wanted.weights(), key.weights()) && Fits(wanted.programs(), key.program()));
+  };
+  records->erase(std::remove_if(records->begin(), records->end(), unwanted), records->end());
+}
+
+absl::Status Show(const Context& context) {
+  CLIENT_ASSIGN_OR_RETURN(const v1::TuneGraphRequest wanted, MakeTuneRequest(context.args));
+  CLIENT_ASSIGN_OR_RETURN(v1::GetTuningResponse response, context.client.GetTuning(context.args.Positional(0)));
+  const int known = response.records_size();
+  Select(wanted, &response);
+  if (response.records_size() > 0 || known == 0 || context.json) {
+    Print(context, response);
+  } else {
+    context.out << "graph '" << response.name() << "' version " << response.version() << "\n\nno such work among the "
+                << FormatCount(known, "kind") << " that it knows; --show alone lists all\n";
+    PrintLeftOut(response.records_left_out(), "kinds of work, older than these", context.out);
   }
   return absl::OkStatus();
 }
@@ -154,11 +198,7 @@ absl::Status Tune(const Context& context) {
   const Arguments& args = context.args;
   CLIENT_RETURN_IF_ERROR(CheckAlone(args));
   if (args.Has("export")) return Export(context);
-  if (args.Has("show")) {
-    CLIENT_ASSIGN_OR_RETURN(const v1::GetTuningResponse response, context.client.GetTuning(args.Positional(0)));
-    Print(context, response);
-    return absl::OkStatus();
-  }
+  if (args.Has("show")) return Show(context);
   if (args.Has("reset") && args.Has("force")) {
     return absl::InvalidArgumentError("--reset and --force exclude each other");
   }
@@ -183,7 +223,9 @@ Command TuneCommand() {
        "the "
        "numerics\n"
        "revision changes, too. Needs the admin token, if the server has one; --show and --export do not.",
-       {{"show", OptionKind::kFlag, "", "change nothing; print what is known so far"},
+       {{"show", OptionKind::kFlag, "",
+         "change nothing; print what is known so far, of the work that --operation, --kinds, --widths and the like "
+         "select"},
         {"verbose", OptionKind::kFlag, "",
          "for each kind of work, also what was tried, predicted and measured, and what is not supported"},
         {"operation",

@@ -204,6 +204,24 @@ TEST_F(RunTest, Tune) {
   EXPECT_THAT(out(), Not(HasSubstr("--verbose shows")));
 }
 
+TEST_F(RunTest, ShowPrintsTheRecordsOfTheWorkThatOptionsSelect) {
+  for (const char* selected : {"--operation aggregate", "--kinds max,sum", "--widths 1,2", "--weights per_edge"}) {
+    ASSERT_EQ(Vicinal(std::string("graph tune g --show ") + selected), kExitOk) << err();
+    EXPECT_THAT(out(), HasSubstr("aggregate sum, width 1")) << selected;
+  }
+  for (const char* others :
+       {"--operation expression", "--kinds max", "--widths 2", "--weights none", "--programs 0123456789abcdef"}) {
+    ASSERT_EQ(Vicinal(std::string("graph tune g --show ") + others), kExitOk) << err();
+    EXPECT_THAT(out(), Not(HasSubstr("width 1"))) << others;
+    EXPECT_THAT(out(), HasSubstr("no such work among the 1 kind that it knows; --show alone lists all\n"));
+    ASSERT_EQ(Vicinal(std::string("graph tune g --show --json ") + others), kExitOk) << err();
+    EXPECT_TRUE(Json()["records"].empty()) << others;
+  }
+  EXPECT_EQ(Vicinal("graph tune g --show --operation conv"), kExitUsage);
+  EXPECT_EQ(Vicinal("graph tune g --export f.json --operation aggregate"), kExitUsage);
+  EXPECT_THAT(err(), HasSubstr("--export is about all decisions of the graph: remove --operation"));
+}
+
 TEST_F(RunTest, AForcedKernelThatRefusesSomeWorkIsToldWhichWorkIsMeant) {
   EXPECT_EQ(Vicinal("graph tune g --force unwilling --operation aggregate"), kExitRefused);
   EXPECT_THAT(err(), HasSubstr("this; limit --force with --operation OP, --kinds K,... or --widths W,...\n"));
