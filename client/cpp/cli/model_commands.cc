@@ -126,7 +126,9 @@ std::vector<Command> ModelCommands() {
          {"reference_features", OptionKind::kName, "NAME", "that graph's feature set; default: default"},
          {"reference_edge_features", OptionKind::kName, "NAME",
           "that graph's edge feature set; default: default, or the graph's own edge_attr"},
-         {"tolerance", OptionKind::kNumber, "T", "largest allowed relative difference; default: 1e-4"},
+         {"tolerance", OptionKind::kNumber, "T",
+          "largest allowed difference, relative to the largest expected magnitude in its row (at least 1); default: "
+          "1e-4"},
          WaitOption(),
          {"upload_id", OptionKind::kText, "ID", "resume the upload with this id: [a-z0-9-]{8,64}"}}},
        UploadModel},

@@ -112,7 +112,7 @@ class Client(Connection):
         """Uploads a model. `architecture`: what `vicinal.export` returns (which brings weights and reference), or a path, a JSON text or a
         dict. `weights`, `reference`: safetensors, as a path or bytes; weights=None: the
         layers have no tensors. The server refuses a model that misses its reference by more than
-        `tolerance` (0: 1e-4). `wait_for`: as for a graph."""
+        `tolerance` (0: 1e-4), relative to the largest expected magnitude in its row (at least 1). `wait_for`: as for a graph."""
         if hasattr(architecture, "architecture") and weights is None:
             exported, architecture = architecture, architecture.architecture
             weights, reference = exported.weights, exported.reference if reference is None else reference
