@@ -6,11 +6,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/mutex.h"
 #include "engine/cuda/compile/child_compiler.h"
 #include "engine/cuda/compile/cubin_cache.h"
 #include "engine/cuda/compile/generate_source.h"
@@ -141,6 +145,27 @@ CompiledKernels& AllKernels() {
   return *kernels;
 }
 
+// Why the compiler makes no code, per compute capability and setting of run-time compilation. Strings stay where they
+// are.
+class CompilerAnswers {
+ public:
+  const std::string& Of(int capability) {
+    // Whoever plans waits for it, so it gets less time than a kernel.
+    ChildLimits limits = LimitsOf(CurrentRunTimeCompilation());
+    limits.wall_time = std::min<std::chrono::milliseconds>(limits.wall_time, std::chrono::seconds(10));
+    MutexLock lock(&mutex_);
+    const auto [answer, is_new] =
+        answers_.try_emplace({capability, limits.program, limits.wall_time, limits.memory_bytes});
+    if (is_new) answer->second = WhyCannotCompile(kCompilerVersion, capability, limits);
+    return answer->second;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::tuple<int, std::string, std::chrono::milliseconds, int64_t>, std::string> answers_
+      VICINAL_GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const ExpressionPlan& plan, CudaDevice* device) {
@@ -154,13 +179,8 @@ CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const Expressi
 }
 
 const std::string& WhyNothingCompiles(CudaDevice* device) {
-  static const std::string* const why = [device] {
-    // Whoever plans waits for it, so it gets less time than a kernel.
-    ChildLimits limits = LimitsOf(CurrentRunTimeCompilation());
-    limits.wall_time = std::min<std::chrono::milliseconds>(limits.wall_time, std::chrono::seconds(10));
-    return new std::string(WhyCannotCompile(kCompilerVersion, CapabilityOf(device), limits));
-  }();
-  return *why;
+  static auto* const answers = new CompilerAnswers;
+  return answers->Of(CapabilityOf(device));
 }
 
 }  // namespace vicinal::cuda

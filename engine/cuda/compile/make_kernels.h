@@ -17,8 +17,9 @@ namespace vicinal::cuda {
 // its compilation begins with the first call.
 CompiledKernelUse FindCompiledKernel(const FusedProgram& program, const ExpressionPlan& plan, CudaDevice* device);
 
-// Why no kernel can be compiled for that device in this process; empty: they can. The first call asks the compiler, for
-// some tenths of a second; the answer holds until the process ends, as plans depend on it.
+// Why no kernel can be compiled for that device in this process; empty: they can. The first call for a compute
+// capability asks the compiler, for some tenths of a second; the answer holds until the process ends, as plans depend
+// on it.
 const std::string& WhyNothingCompiles(CudaDevice* device);
 
 }  // namespace vicinal::cuda
