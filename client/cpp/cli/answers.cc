@@ -230,9 +230,8 @@ std::string NotFiniteNote(const Answer& answer, const std::string& what,
   return absl::StrCat(
       count, " of ", FormatCount(answer.rows, "row"), (count == 1 ? " is" : " are"),
       " not finite (NaN or infinite), the first is that of ", what, " ", name_of(first - marks.begin()),
-      ": a layer computed what has no finite value, such as the logarithm of a negative number or a division by 0, or "
-      "a "
-      "value between layers exceeded ",
+      ": a layer computed what has no finite value, such as the logarithm of a negative number, or a value between "
+      "layers exceeded ",
       float16 ? "float16's 65,504, or float32's range; bfloat16 has the range of float32" : "float32's range");
 }
 

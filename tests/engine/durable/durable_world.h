@@ -118,7 +118,14 @@ inline void Evict(World& world, const std::string& name) {
   }
   for (const state::Manifest& manifest : listing->published) {
     if (manifest.id.store != state::Store::kGraphs || manifest.id.name != name) continue;
-    ASSERT_TRUE(world.graphs_.Evict(name, DescribeStored(manifest, sets)));
+    // The thread that loaded it holds it until it has told all who wait.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    bool evicted = false;
+    while (!(evicted = world.graphs_.Evict(name, DescribeStored(manifest, sets))) &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+    ASSERT_TRUE(evicted);
   }
 }
 

@@ -115,11 +115,10 @@ TEST(AnswersTest, RowsThatAreNotFiniteAreCounted) {
   };
   const std::vector<float> fine = {1, 0.5, 0, std::numeric_limits<float>::max()}, logits(8, -3.0f);
   EXPECT_EQ(note(fine, logits, false), "");
-  EXPECT_EQ(
-      note({1, 1, nan, 1}, logits, false),
-      "1 of 4 rows is not finite (NaN or infinite), the first is that of node n2: a layer computed what has no "
-      "finite value, such as the logarithm of a negative number or a division by 0, or a value between layers exceeded "
-      "float32's range");
+  EXPECT_EQ(note({1, 1, nan, 1}, logits, false),
+            "1 of 4 rows is not finite (NaN or infinite), the first is that of node n2: a layer computed what has no "
+            "finite value, such as the logarithm of a negative number, or a value between layers exceeded "
+            "float32's range");
   // A row counts once, wherever it stands and whatever it is.
   const std::string both = note({1, nan, 1, 1}, {0, 0, inf, -inf, 0, 0, 0, -inf}, true);
   EXPECT_THAT(both, HasSubstr("2 of 4 rows are not finite (NaN or infinite), the first is that of node n1"));
