@@ -68,9 +68,13 @@ class Source {
       return absl::StrCat("vicinal::cuda::Run", over, "<vicinal::cuda::CompiledProgram<", in_packs, ">, ", tile,
                           ">(params);\n");
     };
-    // Each alignment takes the compiler several seconds.
-    if (reads_packs_) absl::StrAppend(&text, "  if (params.in_packs) return ", run("true"));
-    absl::StrAppend(&text, "  ", run("false"), "}\n");
+    // Each alignment takes the compiler several seconds. Two conditions, as with the second one's code behind a return
+    // both are slower: GATv2 774 us in place of 602 (H200, NVRTC 13.0, 4 million edges).
+    if (reads_packs_) {
+      absl::StrAppend(&text, "  if (params.in_packs) ", run("true"), "  if (!params.in_packs) ", run("false"), "}\n");
+    } else {
+      absl::StrAppend(&text, "  ", run("false"), "}\n");
+    }
     return text;
   }
 
