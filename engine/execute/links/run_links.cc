@@ -224,6 +224,19 @@ int64_t IdsOf(const LinkQuery& query) {
   return query.rows * query.width();
 }
 
+// As resize, a piece at a time: filling an answer of gigabytes takes seconds, in which its call may end.
+template <class T>
+Status Grow(int64_t size, const StopCheck& stop, std::vector<T>* values) {
+  constexpr int64_t kPiece = int64_t{1} << 18;
+  values->reserve(static_cast<size_t>(size));
+  for (int64_t filled = 0; filled < size;) {
+    VICINAL_RETURN_IF_ERROR(stop());
+    filled = std::min(filled + kPiece, size);
+    values->resize(static_cast<size_t>(filled));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Status ScoreLinks(const QueuedRequest& request, const LinkRows& rows, const LinkRun& run, InferenceResult* result) {
@@ -235,8 +248,8 @@ Status ScoreLinks(const QueuedRequest& request, const LinkRows& rows, const Link
   VICINAL_ASSIGN_OR_RETURN(Reservation memory,
                            ReserveLarge(scores * kFloatBytes + ids * kIdBytes, "the answer", run.budget));
   if (memory) result->held = std::make_shared<const Reservation>(std::move(memory));
-  result->values.resize(static_cast<size_t>(scores));
-  result->links.resize(static_cast<size_t>(ids));
+  VICINAL_RETURN_IF_ERROR(Grow(scores, *run.stop, &result->values));
+  VICINAL_RETURN_IF_ERROR(Grow(ids, *run.stop, &result->links));
   if (scores == 0) return OkStatus();
   switch (query.kind) {
     case LinkQuery::Kind::kPairs:
