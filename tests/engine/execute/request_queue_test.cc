@@ -323,6 +323,18 @@ TEST_F(QueueTimeTest, RunsThatVaryNeedTimeToSpareWhereOthersWait) {
   EXPECT_TRUE(NextRequest().second.ok());
 }
 
+// A kind that had not run for 20 minutes was refused behind work of seconds, whatever its deadline.
+TEST_F(QueueTimeTest, AnOldEstimateDoesNotAskForMoreTimeToSpare) {
+  for (int i = 0; i < 30; ++i) Learn(milliseconds(i % 2 == 0 ? 80 : 120));
+  clock_.Advance(std::chrono::minutes(20));
+  ASSERT_TRUE(queue_.Push(Numbered(2)).ok());
+  Run(seconds(5));
+  ASSERT_TRUE(queue_.Push(Numbered(2)).ok());
+  EXPECT_EQ(ReasonOf(queue_.Push(Within(seconds(4)))), "SERVER_OVERLOADED") << "work of 5 s comes before";
+  const Status taken = queue_.Push(Within(seconds(6)));
+  EXPECT_TRUE(taken.ok()) << taken;
+}
+
 TEST_F(QueueTimeTest, ARefusalIsNotForEver) {
   Learn(seconds(10));
   EXPECT_FALSE(queue_.Push(Within(seconds(1))).ok());
