@@ -210,7 +210,7 @@ class EdgeTilesKernel final : public ExpressionKernel {
  public:
   std::string_view name() const override { return "edge_tiles"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  DeclaredOrder declared_order() const override { return {"expression_tiles", 1, true}; }
+  DeclaredOrder declared_order() const override { return {"expression_tiles", 2, true}; }
   Refusal WhyUnsupported(const ExpressionProblem&) const override { return {}; }
 
   std::vector<std::string_view> ParameterNames() const override { return {"edge_tile", "prefetch_columns"}; }

@@ -239,6 +239,38 @@ TEST(ExpressionNonFinite, MaskedEdgesCountNothing) {
   }
 }
 
+// Edge by edge, the weighted sum of a million edges had lost three digits.
+TEST(ExpressionSoftmax, AHubKeepsItsDigits) {
+  constexpr int64_t kEdges = 1'000'000, kSources = 100, kWidth = 3;
+  TestGraph graph{"hub", 1, kSources, {}};
+  Random random(5);
+  for (int64_t e = 0; e < kEdges; ++e)
+    graph.edges.push_back({static_cast<int32_t>(random.Below(kSources)), 0, 0.1f * random.Float()});
+  EdgeProgram program;
+  program.sources = 1;
+  program.values = {ValueOf(EdgeOp::kSource, kWidth, -1, -1, 0), ValueOf(EdgeOp::kNumber, 1),
+                    ValueOf(EdgeOp::kAdd, kWidth, 0, 1), ValueOf(EdgeOp::kWeight, 1)};
+  program.values[1].number = 1.5f;
+  program.results = {{EdgeReduce::kSoftmax, 2, 3}};
+  const TestCsr csr = ToCsr(graph);
+  const TestMatrix src(kSources, kWidth, 1);
+  TestMatrix dst(1, kWidth, 9);
+  ExpressionArgs args;
+  args.problem = {CompileEdgeProgram(program, 0), 1, kSources, kEdges};
+  args.adjacency = csr.View(true);
+  args.sources[0] = src.view();
+  args.dst = dst.view();
+  ASSERT_TRUE(Launch(Fastest(), args).ok());
+  for (int64_t c = 0; c < kWidth; ++c) {
+    double sum = 0.0, shares = 0.0;
+    for (const Edge& edge : graph.edges) {
+      const double share = std::exp(static_cast<double>(edge.weight));
+      sum += share * (src.at(edge.source, c) + 1.5), shares += share;
+    }
+    EXPECT_NEAR(dst.at(0, c), sum / shares, 1e-5 * sum / shares) << "column " << c;
+  }
+}
+
 TEST(Expression, NothingToDo) {
   for (const TestGraph& graph : {TestGraph{"empty", 0, 5, {}}, TestGraph{"no_edges", 3, 5, {}}}) {
     const Operands operands(graph, 4, 1);

@@ -31,7 +31,7 @@ TEST(ReductionOrderTest, IdsOfCpuKernelsAreStable) {
            "dense_update double_precision 1 own 5023594039423104", "dense_update panels 1 standard 8286962763210884",
            "edge_scores dot_lanes 1 standard 6128606102604427", "edge_scores double_precision 1 own 7809348576131495",
            "expression double_precision 1 own 8610294051866133",
-           "expression expression_tiles 1 standard 8275505511127303",
+           "expression expression_tiles 2 standard 8278804046008942",
            "message_reduce double_precision 1 own 7595233894678049",
            "message_reduce edge_blocks 1 standard 5807760454884160", "rowwise double_precision 1 own 6712271572070258",
            "rowwise row_lanes 1 standard 8335560953480910",
