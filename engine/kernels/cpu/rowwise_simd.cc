@@ -276,11 +276,12 @@ void Readout(const RowwiseArgs& args, ThreadPool* pool) {
 HWY_NOINLINE void MedianRows(const RowwiseArgs& args, int64_t begin, int64_t end, StopWithin stop) {
   for (int64_t g = begin; g < end; ++g) {
     for (int64_t first = 0; first < args.dst.cols; first += kMedianColumns) {
-      if (stop.Before(kMedianPasses * (args.segments[g + 1] - args.segments[g]))) return;
       const int64_t count = std::min(kMedianColumns, args.dst.cols - first);
       float medians[kMedianColumns] = {};
       if (args.segments[g] < args.segments[g + 1])
-        LowerMedians(args.a, args.segments[g], args.segments[g + 1], first, count, medians);
+        LowerMedians(
+            args.a, args.segments[g], args.segments[g + 1], first, count,
+            [&stop](int64_t rows) { return stop.Before(rows); }, medians);
       for (int64_t c = 0; c < count; c += kLanes)
         Store(args, LoadSome(medians + c, count - c), g, first + c, count - c);
     }

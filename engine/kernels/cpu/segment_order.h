@@ -4,6 +4,7 @@
 #ifndef VICINAL_ENGINE_KERNELS_CPU_SEGMENT_ORDER_H_
 #define VICINAL_ENGINE_KERNELS_CPU_SEGMENT_ORDER_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 
@@ -26,15 +27,19 @@ inline float FloatOf(uint32_t order) {
 }
 
 // medians[c] of columns [first, first + count) over rows [begin, end): of n numbers the one with (n - 1) / 2 before it.
-// kMedianPasses over the rows. REQUIRES: begin < end, count <= kMedianColumns.
-inline void LowerMedians(const ConstMatrixView& a, int64_t begin, int64_t end, int64_t first, int64_t count,
-                         float* medians) {
+// kMedianPasses over the rows. REQUIRES: begin < end, count <= kMedianColumns. Asks unwanted(rows) before each pass
+// over some rows; once that is true, it leaves the rest out.
+template <class Unwanted>
+void LowerMedians(const ConstMatrixView& a, int64_t begin, int64_t end, int64_t first, int64_t count,
+                  const Unwanted& unwanted, float* medians) {
+  constexpr int64_t kRowsUnasked = 4096;
   uint32_t found[kMedianColumns] = {};
   int64_t before[kMedianColumns];
   for (int64_t c = 0; c < count; ++c) before[c] = (end - begin - 1) / 2;
   for (int bit = 31; bit >= 0; --bit) {
     int64_t zeros[kMedianColumns] = {};  // numbers that agree so far and have 0 here
     for (int64_t row = begin; row < end; ++row) {
+      if ((row - begin) % kRowsUnasked == 0 && unwanted(std::min(end - row, kRowsUnasked))) return;
       const float* const x = a.row(row) + first;
       for (int64_t c = 0; c < count; ++c) zeros[c] += (OrderOf(x[c]) >> bit) == (found[c] >> bit) ? 1 : 0;
     }

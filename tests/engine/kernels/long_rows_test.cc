@@ -264,6 +264,21 @@ TEST_P(LongRows, Readouts) {
   }
 }
 
+// All columns are searched together, in one pass over the rows per bit.
+TEST_P(LongRows, MedianOfFewColumns) {
+  constexpr int64_t kRows = 900'000, kWidth = 8;
+  const TestMatrix rows(kRows, kWidth, 1);
+  TestMatrix dst(2, kWidth, 2);
+  const std::vector<int64_t> segments = {0, kRows, kRows};
+  RowwiseArgs args;
+  args.problem = {RowwiseKind::kMedian, Reduce::kSum, kRows, kWidth, Storage::kFloat32};
+  args.a = rows.view();
+  args.dst = dst.view();
+  args.segments = segments.data();
+  args.num_segments = 2;
+  ExpectAllStop(TheMachine().registry.rowwise.kernels(), args, &dst);
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, LongRows, ::testing::Values(1, 2));
 
 }  // namespace
