@@ -33,8 +33,8 @@ Status CheckInputs(const LayerType& type, const LayerContext& context) {
   const std::string field = context.declaration.field + ".inputs";
   const size_t count = context.inputs.size();
   if (count < type.min_inputs || count > type.max_inputs) {
-    const std::string needed = type.min_inputs == type.max_inputs ? std::to_string(type.min_inputs)
-                                                                  : "at least " + std::to_string(type.min_inputs);
+    std::string needed = std::to_string(type.min_inputs);
+    if (type.min_inputs < type.max_inputs) needed += " to " + std::to_string(type.max_inputs);
     return BadArchitecture(field, context.Describe() + " has " + std::to_string(count) + " inputs; it takes " + needed);
   }
   for (ValueId value : context.inputs) {
