@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/execute/describe.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -190,6 +191,13 @@ LinkScoringInfo ScoringOf(const QueuedRequest& request, const KernelRegistry& re
   return info;
 }
 
+// Whether a step is of that operation, or what comes after the steps.
+bool Serves(std::string_view operation, const KernelRegistry& registry, const Explanation& explanation) {
+  if (explanation.links && operation == registry.edge_scores.operation()) return true;
+  return std::any_of(explanation.steps.begin(), explanation.steps.end(),
+                     [&](const PlanStepInfo& step) { return step.operation == operation; });
+}
+
 }  // namespace
 
 Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, const KernelRegistry& registry,
@@ -214,6 +222,13 @@ Explanation ExplanationOf(const QueuedRequest& request, const Plan& plan, const 
   explanation.device = device.name();
   if (request.links != nullptr && request.links->decoder != nullptr) {
     explanation.links = ScoringOf(request, registry, device);
+  }
+  for (const auto& [operation, kernel] : request.key.options.kernels) {
+    if (!Serves(operation, registry, explanation)) {
+      explanation.decisions.push_back(absl::StrCat(
+          operation, " ", kernel,
+          " was forced, but no step is of that operation: nothing changes but the numerics revision, which is 0"));
+    }
   }
   return explanation;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/strip.h"
 #include "engine/base/check.h"
 #include "engine/base/error.h"
 #include "engine/base/nearest_name.h"
@@ -144,6 +145,12 @@ std::string TensorBinder::NearestReader(const std::string& name) const {
   }
   if (user == nullptr) return "";
   const std::set<std::string>& read = readers_.at(*user);
+  if (const std::string module = std::string(absl::StripSuffix(name, ".bias"));
+      module != name && read.contains(module + ".weight")) {
+    return *user + " reads " + Quoted(module + ".weight") +
+           " alone: an expression reads both where linear names the module, and a layer where its arguments have a "
+           "bias; ";
+  }
   std::vector<std::string> known(read.begin(), read.end());
   // What is spelt most like it comes first.
   if (const std::string first = NearestName(name, known); !first.empty())

@@ -13,7 +13,8 @@ namespace {
 struct ActivationFunction {
   std::string_view name;
   Activation activation;
-  int numbers = 0;  // arguments after the value that replace slope, then limit
+  int numbers = 0;   // arguments after the value that replace slope, then limit
+  int required = 0;  // of these
 };
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr ActivationFunction kActivations[] = {
@@ -30,8 +31,8 @@ constexpr ActivationFunction kActivations[] = {
     {"softsign", {ActivationKind::kSoftsign}},
     {"relu6", {ActivationKind::kClamp, 0.0f, 6.0f}},
     {"hardtanh", {ActivationKind::kClamp, -1.0f, 1.0f}, 2},
-    {"clamp", {ActivationKind::kClamp, -kInfinity, kInfinity}, 2},
-    {"threshold", {ActivationKind::kThreshold, 0.0f, 0.0f}, 2},
+    {"clamp", {ActivationKind::kClamp, -kInfinity, kInfinity}, 2, 1},
+    {"threshold", {ActivationKind::kThreshold, 0.0f, 0.0f}, 2, 2},
     {"hardsigmoid", {ActivationKind::kHardSigmoid}},
     {"hardswish", {ActivationKind::kHardSwish}},
     {"hardshrink", {ActivationKind::kHardShrink, 0.5f}, 1},
@@ -111,16 +112,26 @@ class Caller {
     return made_.Binary(EdgeOp::kDivide, sum, count);
   }
 
+  static std::string NumbersOf(const ActivationFunction& function) {
+    if (function.numbers == 0) return "one value";
+    if (function.required == function.numbers) return absl::StrCat("a value and ", function.numbers, " numbers");
+    return absl::StrCat("a value and ", function.required > 0 ? absl::StrCat(function.required, " or ") : "up to ",
+                        function.numbers, " numbers");
+  }
+
   StatusOr<int32_t> Activate(const ActivationFunction& function, const std::vector<int32_t>& a) {
     Activation activation = function.activation;
-    if (a.size() > 1 + static_cast<size_t>(function.numbers)) {
-      return Needs(function.name, function.numbers == 0
-                                      ? std::string("one value")
-                                      : absl::StrCat("a value and up to ", function.numbers, " numbers"));
+    const size_t numbers = a.size() - 1;
+    if (numbers < static_cast<size_t>(function.required) || numbers > static_cast<size_t>(function.numbers)) {
+      return Needs(function.name, NumbersOf(function));
     }
     for (size_t i = 1; i < a.size(); ++i) {
       if (!made_.IsNumber(a[i])) return Needs(function.name, "numbers after its first argument");
       (i == 1 ? activation.slope : activation.limit) = made_[a[i]].number;
+    }
+    if (activation.kind == ActivationKind::kClamp && activation.slope >= activation.limit) {
+      return Needs(function.name, absl::StrCat("a lowest number below the highest; these are ", activation.slope,
+                                               " and ", activation.limit));
     }
     return made_.Activate(a[0], activation);
   }

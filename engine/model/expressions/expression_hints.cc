@@ -44,6 +44,7 @@ std::string CallOf(std::string_view function, const std::string& value) {
                            : function == "linear"                          ? ", lin"
                            : function == "batch_norm"                      ? ", norm"
                            : function == "clamp" || function == "hardtanh" ? ", low, high"
+                           : function == "threshold"                       ? ", at, value"
                                                                            : "";
   return absl::StrCat("write ", std::string(function), "(", value, more, ")");
 }

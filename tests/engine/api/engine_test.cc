@@ -139,6 +139,11 @@ TEST_F(EngineTest, WhatIsForcedForOperationsThatTheModelDoesNotUseMustExistToo) 
   ExpectRefused(request, StatusCode::kInvalidArgument, "KERNEL_UNKNOWN");
   request.options.kernels = {{"attention", "simd_rows"}, {"expression", "edge_tiles:edge_tile=96"}};
   EXPECT_TRUE(Infer(*engine_, request).ok());
+  const auto explanation = engine_->Explain(request);
+  ASSERT_TRUE(explanation.ok()) << explanation.status();
+  EXPECT_THAT(explanation->decisions,
+              ::testing::Contains(::testing::HasSubstr(
+                  "expression edge_tiles:edge_tile=96 was forced, but no step is of that operation")));
 }
 
 TEST_F(EngineTest, AModelThatReadsWeightsNeedsThem) {

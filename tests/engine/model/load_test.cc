@@ -213,6 +213,12 @@ TEST(LoadModelTest, NamesTheTensorThatDoesNotFit) {
   ExpectRefused(
       kGcn, GcnWeights().AddRamp("conv3.bias", {5}).Build(), "TENSOR_UNUSED", "conv3.bias",
       "tensor 'conv3.bias' [5] of the weights file belongs to no layer of the architecture; declare the layer");
+  // A bias must not be lost because someone names the weight in its module's place.
+  const std::string message = R"json({"format": "vicinal.model/1", "in_channels": 4, "layers": [
+      {"name": "e", "type": "MessagePassing", "args": {"message": "linear(x_j, nn.0.weight)"}}]})json";
+  ExpectRefused(message, SafetensorsBuilder().AddRamp("e.nn.0.weight", {3, 4}).AddRamp("e.nn.0.bias", {3}).Build(),
+                "TENSOR_UNUSED", "e.nn.0.bias",
+                "reads 'e.nn.0.weight' alone: an expression reads both where linear names the module");
   // What the layer reads in its place.
   ExpectRefused(
       kGcn, GcnWeights().AddRamp("conv2.lin.wieght", {5}).Build(), "TENSOR_UNUSED", "conv2.lin.wieght",

@@ -373,6 +373,11 @@ TEST(MessagePassingTest, RefusesShapesWithTheirPlace) {
   ExpectRefusedAt("repeat(x_j, 1e30)", "line 1, column 1", "repeat takes a whole number as its last argument");
   ExpectRefusedAt("repeat(repeat(x_j, 65536), 2)", "line 1, column 8", "it has 131072 columns");
   ExpectRefusedAt("relu(x_j, 3)", "line 1, column 1", "relu takes one value");
+  // As torch does.
+  ExpectRefusedAt("clamp(x_j)", "line 1, column 1", "clamp takes a value and 1 or 2 numbers");
+  ExpectRefusedAt("threshold(x_j, 0.1)", "line 1, column 1", "threshold takes a value and 2 numbers");
+  ExpectRefusedAt("hardtanh(x_j, 1)", "line 1, column 1",
+                  "hardtanh takes a lowest number below the highest; these are 1 and 1");
   ExpectRefusedAt("max(x_j)", "line 1, column 1", "max takes two or more values; reductions over edges");
 }
 
