@@ -70,12 +70,13 @@ Status CheckEdgeFeatureWidth(int64_t width, int64_t num_edges, int64_t model_wid
   if (width == 0) {
     return FailedPrecondition(
         "EDGE_ATTR_MISSING",
-        absl::StrCat("the model reads ", model_width,
-                     " features of each edge, but the graph was sent without; send it with "
-                     "edge_attr [E, ",
-                     model_width,
-                     "], or use a model without edge_dim; for a stored graph, upload an edge feature "
-                     "set, or name one that it has (edge_feature_set)"));
+        absl::StrCat(
+            "the model reads ", model_width,
+            " features of each edge, but the graph was sent without; send it with "
+            "edge_attr [E, ",
+            model_width,
+            "], or use a model without edge_dim; for a stored graph that keeps its edge order, upload an edge feature "
+            "set, or name one that it has (edge_feature_set)"));
   }
   return FailedPrecondition(
       "EDGE_ATTR_WIDTH",

@@ -253,7 +253,7 @@ StatusOr<KernelConfig> ParseParameters(const KernelParameters& known, std::strin
         std::find(seen.begin(), seen.end(), name) != seen.end()) {
       return InvalidArgument("PARAMETER_MALFORMED", field,
                              absl::StrCat(Quoted(word),
-                                          " is no PARAMETER=VALUE, or names one again; "
+                                          " is no PARAMETER=VALUE with a whole number, or names one again; "
                                           "parameters of a forced kernel are KERNEL:PARAMETER=VALUE,..."));
     }
     VICINAL_RETURN_IF_ERROR(SetParameter(known, field, name, value, &config));
