@@ -18,9 +18,13 @@
 #include <vector>
 
 #include "bench/cuda/event_timer.h"
+#include "bench/weighted_index.h"
+#include "tests/split_mix.h"
 
 namespace vicinal::bench {
 namespace {
+
+using Random = testing::SplitMix64;
 
 constexpr int kFold = 64, kAtOnce = 8, kRepeats = 15;
 constexpr int kHubFloats = 192 * 1024 / sizeof(float);  // of the 227 KiB that a block of an H100 or H200 can have
@@ -43,25 +47,11 @@ struct Graph {
   int64_t edges() const { return static_cast<int64_t>(col.size()); }
 };
 
-class Random {
- public:
-  uint64_t Next() {
-    uint64_t x = state_ += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-  double Unit() { return static_cast<double>(Next() >> 11) * 0x1.0p-53; }
-
- private:
-  uint64_t state_ = 7;
-};
-
 // Rows of about equal length, columns ascending; source(random) draws a node.
 Graph MakeGraph(std::string name, int64_t nodes, int64_t edges, int width,
                 const std::function<int64_t(Random&)>& source) {
   Graph graph = {std::move(name), nodes, width, {0}, {}};
-  Random random;
+  Random random(7);
   graph.col.reserve(static_cast<size_t>(edges));
   for (int64_t row = 0; row < nodes; ++row) {
     const int64_t end = edges * (row + 1) / nodes;
@@ -186,7 +176,7 @@ class Contest {
   explicit Contest(const Graph& graph) : graph_(graph) {
     const size_t floats = static_cast<size_t>(graph.nodes * graph.width);
     std::vector<float> x(floats);
-    Random random;
+    Random random(7);
     for (float& value : x) value = static_cast<float>(random.Unit() - 0.5);
     x_ = OnDevice(x);
     row_ptr_ = OnDevice(graph.row_ptr);
@@ -307,12 +297,10 @@ class Contest {
 
 // Sources by Zipf's law of that exponent, scattered over the nodes.
 std::function<int64_t(Random&)> PowerLaw(int64_t nodes, double exponent) {
-  std::vector<double> sums;
-  double sum = 0;
-  for (int64_t n = 0; n < nodes; ++n) sums.push_back(sum += std::pow(static_cast<double>(n + 1), -exponent));
-  return [sums, nodes](Random& random) {
-    const int64_t rank = std::lower_bound(sums.begin(), sums.end(), random.Unit() * sums.back()) - sums.begin();
-    return (std::min(rank, nodes - 1) * 7919) % nodes;
+  std::vector<double> weights;
+  for (int64_t n = 0; n < nodes; ++n) weights.push_back(std::pow(static_cast<double>(n + 1), -exponent));
+  return [ranks = WeightedIndex(weights), nodes](Random& random) {
+    return int64_t{ranks.AmongAll(random.Unit())} * 7919 % nodes;
   };
 }
 
