@@ -72,6 +72,16 @@ class LongRows : public ::testing::TestWithParam<int> {
     }
   }
 
+  AggregateArgs Sums(const TestCsr& hub, const TestMatrix& src, TestMatrix* dst) const {
+    AggregateArgs args;
+    const auto edges = static_cast<int64_t>(hub.col.size());
+    args.problem = {Reduce::kSum, true, kTargets, kSources, edges, src.cols()};
+    args.adjacency = hub.View(true);
+    args.src = src.view();
+    args.dst = dst->view();
+    return args;
+  }
+
   MessageReduceArgs Messages(const TestCsr& hub, const TestMatrix& src, TestMatrix* dst) const {
     MessageReduceArgs args;
     const auto edges = static_cast<int64_t>(hub.col.size());
@@ -87,27 +97,17 @@ TEST_P(LongRows, Aggregate) {
   const TestCsr hub = Hub(100'000);
   const TestMatrix src(kSources, 16, 1);
   TestMatrix dst(kTargets, 16, 2);
-  AggregateArgs args;
-  args.adjacency = hub.View(true);
-  args.src = src.view();
-  args.dst = dst.view();
-  args.problem = {Reduce::kSum, true, kTargets, kSources, static_cast<int64_t>(hub.col.size()), 16};
-  ExpectAllStop(TheMachine().registry.aggregate.kernels(), args, &dst);
+  ExpectAllStop(TheMachine().registry.aggregate.kernels(), Sums(hub, src, &dst), &dst);
 }
 
 TEST_P(LongRows, AggregatePartsOfTheSources) {
   const TestCsr hub = Hub(200'000);
   const TestMatrix src(kSources, 16, 1);
   TestMatrix dst(kTargets, 16, 2);
-  AggregateArgs args;
-  args.adjacency = hub.View(true);
-  args.src = src.view();
-  args.dst = dst.view();
-  args.problem = {Reduce::kSum, true, kTargets, kSources, static_cast<int64_t>(hub.col.size()), 16};
+  AggregateArgs args = Sums(hub, src, &dst);
+  args.config = {{300, 16, 0}};
   for (const auto& kernel : TheMachine().registry.aggregate.kernels()) {
-    if (kernel->kernel().name() != "tiled_rows") continue;
-    args.config = {{300, 16, 0}};
-    ExpectStopsWithinTheRow(*kernel, args, &dst);
+    if (kernel->kernel().name() == "tiled_rows") ExpectStopsWithinTheRow(*kernel, args, &dst);
   }
 }
 
