@@ -67,8 +67,8 @@ Status RequestQueue::CheckTime(const QueuedRequest& request, RunKind kind, Monot
   // Under overload everything waits until its deadline is as near as it may be: without time to spare half of the runs
   // would end too late. What runs deviate by adds up in squares.
   // Runs before it are counted by an estimate that does not fade: by one that has, work of a second would be very many.
-  const double lasting = run_times_.Leading(kind);
-  const double spare = before > 0.0 && run > 0.0 ? run_times_.Late(kind) * std::sqrt(1.0 + before / lasting) : 0.0;
+  const double spare =
+      before > 0.0 && run > 0.0 ? run_times_.Late(kind) * std::sqrt(1.0 + before / run_times_.Leading(kind)) : 0.0;
   return left < before + run + spare ? Overloaded(before, run) : OkStatus();
 }
 
