@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the vectorised attention that reads features of edges. Their product with W [., A] is never stored: GAT's
-// is one number per edge and head; GATv2's is formed in registers, a vector of columns at a time; of dot products,
+// is one number per edge and head; GATv2's is formed for one edge at a time; of dot products,
 // q . (k + W e) = q . k + (W^T q) . e takes one short vector per row, and the sum of a_e (v + W e) is that of a_e v
 // plus W times that of a_e e. Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -10,11 +10,15 @@
 #define VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
 #endif
 
+#include "engine/kernels/cpu/attention_scratch.h"
 #include "engine/kernels/cpu/edge_features.h"
 #include "engine/kernels/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
+
+inline constexpr int kTermVectors = 4;  // columns in registers in one pass over an edge's features
+inline constexpr int kSumHeads = 4;     // heads in registers in one pass over a chunk
 
 // Up to a vector of heads, processed together; lane l of a pattern vector belongs to head first + l % padded.
 struct HeadGroup {
@@ -39,8 +43,11 @@ class AttentionFeatures {
       : args_(args),
         width_(args.problem.edge_width),
         columns_(args.problem.heads * (args.problem.kind == AttentionKind::kGat ? 1 : args.problem.head_width)),
-        turned_(scratch),
-        sums_(scratch + args.problem.heads * width_ + kLanes) {}
+        scratch_(scratch),
+        sums_(scratch + WithSlack(args.problem.heads * width_)),
+        turned_weight_(sums_ + WithSlack(args.problem.heads * width_)) {
+    if (summed()) TurnWeight();
+  }
 
   bool any() const { return width_ > 0; }
   // Whether they are part of the values.
@@ -72,30 +79,35 @@ class AttentionFeatures {
     }
   }
 
-  // GATv2: columns [col, col + count) of features times W^T.
-  VICINAL_INLINE VF Term(const float* features, int64_t col, int64_t count) const {
-    const Floats d;
-    VF sum = hn::Zero(d);
-    const float* weight = args_.edge_weight + col;
-    for (int64_t a = 0; a < width_; ++a, weight += columns_) {
-      sum = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, count), sum);
+  // GATv2: columns [col, col + count) of features times W^T, until the next call.
+  VICINAL_INLINE const float* Terms(const float* features, int64_t col, int64_t count) const {
+    int64_t c = 0;
+    for (; c + kTermVectors * kLanes <= count; c += kTermVectors * kLanes) {
+      TermVectors<kTermVectors>(features, col + c, kTermVectors * kLanes, scratch_ + c);
     }
-    return sum;
+    for (; c < count; c += kLanes) TermVectors<1>(features, col + c, count - c, scratch_ + c);
+    return scratch_;
   }
 
   // Dot products: W^T q for each head of the group and the query of row i, for AddDot.
   HWY_NOINLINE void TurnQuery(int64_t i, const HeadGroup& group) {
+    const Floats d;
     const int64_t head_width = args_.problem.head_width;
     for (int64_t head = group.first; head < group.first + group.heads; ++head) {
       const float* query = args_.query.row(i) + head * head_width;
-      for (int64_t a = 0; a < width_; ++a) {
-        turned_[head * width_ + a] = Dot(query, args_.edge_weight + a * columns_ + head * head_width, head_width);
+      for (int64_t a = 0; a < width_; a += kLanes) {
+        const float* weight = turned_weight_ + head * head_width * width_ + a;
+        VF sum = hn::Zero(d);
+        for (int64_t c = 0; c < head_width; ++c, weight += width_) {
+          sum = hn::MulAdd(hn::Set(d, query[c]), LoadSome(weight, width_ - a), sum);
+        }
+        StoreSome(sum, scratch_ + head * width_ + a, width_ - a);
       }
     }
   }
   // Adds the lanes of (W^T q) . features to `sum`.
   VICINAL_INLINE VF AddDot(const float* features, int64_t head, VF sum) const {
-    const float* turned = turned_ + head * width_;
+    const float* turned = scratch_ + head * width_;
     for (int64_t a = 0; a < width_; a += kLanes) {
       sum = hn::MulAdd(LoadSome(turned + a, width_ - a), LoadSome(features + a, width_ - a), sum);
     }
@@ -105,8 +117,12 @@ class AttentionFeatures {
   // Adds the features of the chunk's edges to their weighted sums, per head; with the last chunk, W times these to
   // `values`, the group's sums of values.
   HWY_NOINLINE void Sum(const HeadGroup& group, const ReadyChunk& chunk, float* values) {
-    for (int64_t head = 0; head < group.heads; ++head) {
-      for (int64_t a = 0; a < width_; a += kLanes) SumVector(group, head, a, chunk);
+    int64_t head = 0;
+    for (; head + kSumHeads <= group.heads; head += kSumHeads) {
+      for (int64_t a = 0; a < width_; a += kLanes) SumVectors<kSumHeads>(group, head, a, chunk);
+    }
+    for (; head < group.heads; ++head) {
+      for (int64_t a = 0; a < width_; a += kLanes) SumVectors<1>(group, head, a, chunk);
     }
     if (chunk.totals != nullptr) AddProduct(group, values);
   }
@@ -121,18 +137,55 @@ class AttentionFeatures {
     return hn::GetLane(hn::SumOfLanes(d, sum));
   }
 
-  VICINAL_INLINE void SumVector(const HeadGroup& group, int64_t head, int64_t a, const ReadyChunk& chunk) {
+  // W [columns, A] for TurnQuery, whose vectors go along the features.
+  HWY_NOINLINE void TurnWeight() {
+    for (int64_t a = 0; a < width_; ++a) {
+      for (int64_t c = 0; c < columns_; ++c) turned_weight_[c * width_ + a] = args_.edge_weight[a * columns_ + c];
+    }
+  }
+
+  // N vectors of columns at once, which share each feature.
+  template <int N>
+  VICINAL_INLINE void TermVectors(const float* features, int64_t col, int64_t count, float* to) const {
+    const Floats d;
+    VF sums[N];
+    VICINAL_UNROLL
+    for (int v = 0; v < N; ++v) sums[v] = hn::Zero(d);
+    const float* weight = args_.edge_weight + col;
+    for (int64_t a = 0; a < width_; ++a, weight += columns_) {
+      const VF feature = hn::Set(d, features[a]);
+      VICINAL_UNROLL
+      for (int v = 0; v < N; ++v) {
+        sums[v] = hn::MulAdd(feature, LoadSome(weight + v * kLanes, count - v * kLanes), sums[v]);
+      }
+    }
+    VICINAL_UNROLL
+    for (int v = 0; v < N; ++v) hn::StoreU(sums[v], d, to + v * kLanes);  // the last one into the slack
+  }
+
+  // A vector of features for N heads at once, which share its loads.
+  template <int N>
+  VICINAL_INLINE void SumVectors(const HeadGroup& group, int64_t head, int64_t a, const ReadyChunk& chunk) {
     const Floats d;
     const int64_t count = width_ - a;
     const float* share = chunk.shares + head;
-    VF acc = hn::Zero(d);
+    VF acc[N];
+    VICINAL_UNROLL
+    for (int h = 0; h < N; ++h) acc[h] = hn::Zero(d);
     for (int64_t e = chunk.begin; e < chunk.end; ++e, share += group.padded) {
-      acc = hn::MulAdd(hn::Set(d, *share), LoadSome(Of(e) + a, count), acc);
+      const VF features = LoadSome(Of(e) + a, count);
+      VICINAL_UNROLL
+      for (int h = 0; h < N; ++h) acc[h] = hn::MulAdd(hn::Set(d, share[h]), features, acc[h]);
     }
-    float* const sum = sums_ + (group.first + head) * width_ + a;
-    if (chunk.rescale != nullptr) acc = hn::MulAdd(LoadSome(sum, count), hn::Set(d, chunk.rescale[head]), acc);
-    if (chunk.totals != nullptr) acc = hn::Div(acc, hn::Set(d, chunk.totals[head]));
-    StoreSome(acc, sum, count);
+    VICINAL_UNROLL
+    for (int h = 0; h < N; ++h) {
+      float* const sum = sums_ + (group.first + head + h) * width_ + a;
+      if (chunk.rescale != nullptr) {
+        acc[h] = hn::MulAdd(LoadSome(sum, count), hn::Set(d, chunk.rescale[head + h]), acc[h]);
+      }
+      if (chunk.totals != nullptr) acc[h] = hn::Div(acc[h], hn::Set(d, chunk.totals[head + h]));
+      StoreSome(acc[h], sum, count);
+    }
   }
 
   VICINAL_INLINE void AddProduct(const HeadGroup& group, float* values) const {
@@ -155,8 +208,9 @@ class AttentionFeatures {
   const AttentionArgs& args_;
   const int64_t width_;    // A
   const int64_t columns_;  // of W^T
-  float* const turned_;    // [K, A]
+  float* const scratch_;   // of dot products: W^T q, [K, A]; of GATv2: the terms of an edge
   float* const sums_;      // [K, A]
+  float* const turned_weight_;
   EdgeFeaturesOfRow row_;
   int64_t first_edge_ = 0;  // of the row
 };

@@ -256,24 +256,22 @@ class AttentionRows {
     for (int64_t e = begin; e < end; ++e) {
       const float* row = gathered.row(args_.adjacency.col[e]) + first_col;
       const float* features = kFeatures ? features_.Of(e) : nullptr;
-      // Column c of a head that begins at column `first`.
-      const auto with_features = [&](VF x, int64_t first, int64_t c) HWY_ATTR {
-        if (!kFeatures || kDotProduct) return x;
-        return hn::Add(x, features_.Term(features, first_col + first + c, width_ - c));
-      };
+      const float* terms = kFeatures && !kDotProduct ? features_.Terms(features, first_col, cols) : nullptr;
       if (prefetch_) PrefetchAhead(e + kScoresAhead, gathered, first_col, cols);
       for (int64_t head = 0; head < group.padded; ++head) {
         VF sum = hn::Zero(d);
         const int64_t first = head * width_;
         int64_t c = head < group.heads ? 0 : width_;
         for (; c + kLanes <= width_; c += kLanes) {
-          sum = AddScores<kDotProduct>(with_features(hn::LoadU(d, row + first + c), first, c),
-                                       hn::LoadU(d, query + first + c),
+          VF x = hn::LoadU(d, row + first + c);
+          if (terms != nullptr) x = hn::Add(x, hn::LoadU(d, terms + first + c));
+          sum = AddScores<kDotProduct>(x, hn::LoadU(d, query + first + c),
                                        kDotProduct ? sum : hn::LoadU(d, att + first + c), slope, sum);
         }
         if (c < width_) {
-          sum = AddScores<kDotProduct>(with_features(LoadRest(row + first + c, rest), first, c),
-                                       LoadRest(query + first + c, rest),
+          VF x = LoadRest(row + first + c, rest);
+          if (terms != nullptr) x = hn::Add(x, LoadRest(terms + first + c, rest));
+          sum = AddScores<kDotProduct>(x, LoadRest(query + first + c, rest),
                                        kDotProduct ? sum : LoadRest(att + first + c, rest), slope, sum);
         }
         if (kDotProduct && kFeatures && head < group.heads) sum = features_.AddDot(features, group.first + head, sum);

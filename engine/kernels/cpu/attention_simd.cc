@@ -70,7 +70,7 @@ class SimdAttention final : public AttentionKernel {
  public:
   std::string_view name() const override { return "simd_rows"; }
   DeviceKind device() const override { return DeviceKind::kCpu; }
-  DeclaredOrder declared_order() const override { return {"online_softmax", 1, true}; }
+  DeclaredOrder declared_order() const override { return {"online_softmax", 2, true}; }
   Refusal WhyUnsupported(const AttentionProblem&) const override { return {}; }
   std::optional<double> PredictSeconds(const AttentionProblem& problem, const KernelConfig&,
                                        const WorkShape& shape) const override {

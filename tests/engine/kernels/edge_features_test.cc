@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -207,6 +208,33 @@ TEST(EdgeFeaturesConformance, Attention) {
         // A row of more edges than any chunk, and none at all.
         CheckAttention(*kernel, 40, 1200, loops, kind, {2, 5, 4}, true);
         CheckAttention(*kernel, 3, 0, loops, kind, {2, 5, 4}, true);
+      }
+    }
+  }
+}
+
+TEST(EdgeFeaturesConformance, AHeadThatOverflowsLeavesItsNeighborsAlone) {
+  constexpr int64_t kNodes = 12, kFeatures = 2;
+  for (const int64_t width : {5, 16, 21}) {
+    const FeaturedGraph graph(kNodes, 60, kFeatures, Loops::kAsSent);
+    for (const auto& kernel : TheMachine().registry.attention.kernels()) {
+      for (const AttentionKind kind : {AttentionKind::kGatV2, AttentionKind::kDot}) {
+        const Attention attention(graph, kind, {3, width, kFeatures}, true);
+        TestMatrix expected(kNodes, attention.out_width(), 0), got = expected;
+        AttentionArgs args = attention.Args(expected.view());
+        ASSERT_TRUE(Launch(*kernel, args).ok());
+        std::vector<float> weight(args.edge_weight, args.edge_weight + kFeatures * 3 * width);
+        for (int64_t a = 0; a < kFeatures; ++a)
+          std::fill_n(weight.begin() + (3 * a + 1) * width, width, std::numeric_limits<float>::infinity());
+        args.edge_weight = weight.data();
+        args.dst = got.view();
+        ASSERT_TRUE(Launch(*kernel, args).ok());
+        for (int64_t i = 0; i < kNodes; ++i) {
+          for (int64_t c = 0; c < width; ++c) {
+            ASSERT_EQ(got.at(i, c), expected.at(i, c)) << kernel->kernel().name() << " " << ToString(kind);
+            ASSERT_EQ(got.at(i, 2 * width + c), expected.at(i, 2 * width + c)) << kernel->kernel().name();
+          }
+        }
       }
     }
   }

@@ -27,7 +27,7 @@ TEST(ReductionOrderTest, IdsOfCpuKernelsAreStable) {
       testing::DeclaredOrders(registry, DeviceKind::kCpu),
       ::testing::IsSupersetOf(
           {"aggregate double_precision 1 own 5458875593665275", "aggregate even_odd_blocks 1 standard 8525697703225534",
-           "attention double_precision 1 own 6774663654024667", "attention online_softmax 1 standard 8159950382829565",
+           "attention double_precision 1 own 6774663654024667", "attention online_softmax 2 standard 8163248917709956",
            "dense_update double_precision 1 own 5023594039423104", "dense_update panels 1 standard 8286962763210884",
            "edge_scores dot_lanes 1 standard 6128606102604427", "edge_scores double_precision 1 own 7809348576131495",
            "expression double_precision 1 own 8610294051866133",
