@@ -235,11 +235,16 @@ class EdgeLayers {
       const float* const u = args_.src.row(args_.adjacency.col[e]);
       const float* const v = own > 0 ? args_.target.row(i) : nullptr;
       float* const z = messages_ + (e - begin) * stride_;
-      for (int64_t c = 0; c < both; c += kLanes) {
-        VF x = LoadSome(u + c, both - c);
-        if (c < own) x = hn::Add(x, LoadSome(v + c, own - c));
-        if (features != nullptr) x = hn::Add(x, FeatureTermOf(args_, features, c, both - c, both));
-        hn::StoreU(x, Floats(), z + c);
+      const auto of_nodes = [&](int64_t c, int64_t count) HWY_ATTR {
+        const VF x = LoadSome(u + c, count);
+        return c < own ? hn::Add(x, LoadSome(v + c, own - c)) : x;
+      };
+      if (features == nullptr) {
+        for (int64_t c = 0; c < both; c += kLanes) hn::StoreU(of_nodes(c, both - c), Floats(), z + c);
+      } else {
+        ForEachFeatureTerm(args_, features, both, [&](VF term, int64_t c, int64_t count) HWY_ATTR {
+          hn::StoreU(hn::Add(of_nodes(c, count), term), Floats(), z + c);
+        });
       }
       for (int64_t c = 0; c < width; c += kLanes) {
         const int64_t count = width - c;
@@ -280,11 +285,18 @@ class EdgeLayers {
         const float* next = args_.src.row(a.col[e + kAhead]);
         for (int64_t c = 0; c < width; c += 16) hwy::Prefetch(next + c);
       }
-      for (int64_t c = 0; c < width; c += kLanes) {
-        const int64_t count = width - c;
-        VF message = MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
-        if (featured) message = hn::Add(message, FeatureTermOf(args_, features, c, count, width));
+      const auto of_nodes = [&](int64_t c, int64_t count) HWY_ATTR {
+        return MessageOf<kWith>(LoadSome(u + c, count), LoadTarget<kWith>(args_.problem.message, v + c, count));
+      };
+      const auto store = [&](VF message, int64_t c) HWY_ATTR {
         hn::StoreU(Activate(hn::Mul(message, weight), args_.activation), Floats(), out + c);
+      };
+      if (!featured) {
+        for (int64_t c = 0; c < width; c += kLanes) store(of_nodes(c, width - c), c);
+      } else {
+        ForEachFeatureTerm(args_, features, width, [&](VF term, int64_t c, int64_t count) HWY_ATTR {
+          store(hn::Add(of_nodes(c, count), term), c);
+        });
       }
     }
   }
@@ -345,16 +357,31 @@ class EdgeLayers {
   }
 
   VICINAL_INLINE void JoinWeighted(int64_t edges, const float* results) {
+    int64_t c = 0;
+    for (; c + kWeightedVectors * kLanes <= args_.dst.cols; c += kWeightedVectors * kLanes) {
+      JoinWeightedVectors<kWeightedVectors>(edges, results, c);
+    }
+    for (; c < args_.dst.cols; c += kLanes) JoinWeightedVectors<1>(edges, results, c);
+  }
+
+  // N vectors of columns from c on: each waits for its own exponential, edge after edge, so that several overlap.
+  template <int N>
+  VICINAL_INLINE void JoinWeightedVectors(int64_t edges, const float* results, int64_t c) {
     const Floats d;
     const VF temperature = hn::Set(d, args_.temperature), one = hn::Set(d, 1.0f);
-    for (int64_t c = 0; c < args_.dst.cols; c += kLanes) {
-      SoftmaxSum so_far = LoadSoftmax(partial_ + c);
-      for (int64_t k = 0; k < edges; ++k) {
-        const VF x = LoadSome(results + k * stride_ + c, args_.dst.cols - c);
-        so_far.Join({hn::Mul(temperature, x), one, x});
+    SoftmaxSum so_far[N];
+    VICINAL_UNROLL
+    for (int n = 0; n < N; ++n) so_far[n] = LoadSoftmax(partial_ + c + n * kLanes);
+    for (int64_t k = 0; k < edges; ++k) {
+      VICINAL_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const int64_t col = c + n * kLanes;
+        const VF x = LoadSome(results + k * stride_ + col, args_.dst.cols - col);
+        so_far[n].Join({hn::Mul(temperature, x), one, x});
       }
-      StoreSoftmax(so_far, partial_ + c);
     }
+    VICINAL_UNROLL
+    for (int n = 0; n < N; ++n) StoreSoftmax(so_far[n], partial_ + c + n * kLanes);
   }
 
   // Adds partial_ to total_, or initialises total_ with it.
@@ -393,6 +420,7 @@ class EdgeLayers {
   }
 
   static constexpr int64_t kAhead = 6;
+  static constexpr int kWeightedVectors = 4;
 
   const MessageReduceArgs& args_;
   StopWithin stop_;

@@ -73,12 +73,15 @@ class MessageColumns {
     const float* weights = args_.adjacency.value;
     const VF weight = hn::Set(Floats(), !kPlain && weights != nullptr ? weights[edge] : 1.0f);
     const bool featured = !kPlain && args_.problem.edge_width > 0;
-    const float* features = featured ? features_.At(edge - features_begin_) : nullptr;
+    VF terms[N];
+    if (featured) {
+      const float* features = features_.At(edge - features_begin_);
+      FeatureTermsOf<N>(args_, features, first_col_, last_count_, args_.problem.width, terms);
+    }
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) {
       VF m = MessageOf<kWith>(n + 1 < N ? hn::LoadU(Floats(), row + n * kLanes) : LoadLast(row + n * kLanes), v[n]);
-      if (featured)
-        m = hn::Add(m, FeatureTermOf(args_, features, first_col_ + n * kLanes, CountOf(n), args_.problem.width));
+      if (featured) m = hn::Add(m, terms[n]);
       if (!kPlain) m = Activate(hn::Mul(m, weight), args_.activation);
       if (kExtreme) m = hn::Xor(m, FlipOf(args_.problem.reduce));
       acc[n] = R::Join(acc[n], m);

@@ -36,17 +36,44 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
-// What an edge's `features` add to columns [col, col + count) of its message, or of z, of `columns` in all.
-VICINAL_INLINE VF FeatureTermOf(const MessageReduceArgs& args, const float* features, int64_t col, int64_t count,
-                                int64_t columns) {
-  if (args.edge_weight == nullptr) return LoadSome(features + col, count);
+inline constexpr int kTermVectors = 4;  // of columns that share each feature of an edge
+
+// What an edge's `features` add to N vectors of its message, or of z, of `columns` in all: those from column `col` on,
+// `last_count` columns in the last.
+template <int N>
+VICINAL_INLINE void FeatureTermsOf(const MessageReduceArgs& args, const float* features, int64_t col,
+                                   int64_t last_count, int64_t columns, VF* terms) {
   const Floats d;
-  VF sum = args.edge_bias != nullptr ? LoadSome(args.edge_bias + col, count) : hn::Zero(d);
+  const auto load = [last_count](const float* row, int n)
+                        HWY_ATTR { return LoadSome(row + n * kLanes, n + 1 < N ? kLanes : last_count); };
+  const bool product = args.edge_weight != nullptr;
+  const float* const start = product ? args.edge_bias : features;
+  VICINAL_UNROLL
+  for (int n = 0; n < N; ++n) terms[n] = start != nullptr ? load(start + col, n) : hn::Zero(d);
+  if (!product) return;
   const float* weight = args.edge_weight + col;
   for (int64_t a = 0; a < args.problem.edge_width; ++a, weight += columns) {
-    sum = hn::MulAdd(hn::Set(d, features[a]), LoadSome(weight, count), sum);
+    const VF feature = hn::Set(d, features[a]);
+    VICINAL_UNROLL
+    for (int n = 0; n < N; ++n) terms[n] = hn::MulAdd(feature, load(weight, n), terms[n]);
   }
-  return sum;
+}
+
+// Calls use(term, c, count) for vectors of `columns` columns of an edge's message or z: `count` columns from c on.
+template <class Use>
+VICINAL_INLINE void ForEachFeatureTerm(const MessageReduceArgs& args, const float* features, int64_t columns,
+                                       const Use& use) {
+  int64_t c = 0;
+  VF terms[kTermVectors];
+  for (; c + kTermVectors * kLanes <= columns; c += kTermVectors * kLanes) {
+    FeatureTermsOf<kTermVectors>(args, features, c, kLanes, columns, terms);
+    VICINAL_UNROLL
+    for (int n = 0; n < kTermVectors; ++n) use(terms[n], c + n * kLanes, kLanes);
+  }
+  for (; c < columns; c += kLanes) {
+    FeatureTermsOf<1>(args, features, c, columns - c, columns, terms);
+    use(terms[0], c, columns - c);
+  }
 }
 
 // Features of an edge whose terms are summed before they are added to the total.
