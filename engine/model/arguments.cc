@@ -6,6 +6,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/error.h"
+#include "engine/base/nearest_name.h"
 #include "engine/base/printable.h"
 
 namespace vicinal::internal {
@@ -187,9 +188,10 @@ StatusOr<Arguments> Arguments::Read(const Json& json, const std::vector<Argument
       for (const ArgumentSpec& spec : specs) {
         if (spec.kind != ArgumentKind::kRefused) names.push_back(spec.name);
       }
-      const std::string name = Printable(item.key());
-      return BadArchitecture(field + "." + name, type + " has no argument '" + name +
-                                                     "'; it takes: " + (names.empty() ? "none" : Join(names)));
+      const std::string name = Printable(item.key()), nearest = NearestName(item.key(), names);
+      return BadArchitecture(field + "." + name, type + " has no argument '" + name + "'; " +
+                                                     (nearest.empty() ? "it" : "did you mean '" + nearest + "'? It") +
+                                                     " takes: " + (names.empty() ? "none" : Join(names)));
     }
   }
   for (const ArgumentSpec& spec : specs) {

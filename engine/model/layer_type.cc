@@ -3,30 +3,30 @@
 
 #include <utility>
 #include <variant>
+#include <vector>
 
-#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/error.h"
+#include "engine/base/nearest_name.h"
 #include "engine/base/printable.h"
 
 namespace vicinal::internal {
 namespace {
 
-std::string TypeNames(bool nested) {
-  std::string names;
+std::vector<std::string> TypeNames(bool nested) {
+  std::vector<std::string> names;
   for (const LayerType& type : LayerTypes()) {
-    if (!nested || type.nestable) names += (names.empty() ? "" : ", ") + type.name;
+    if (!nested || type.nestable) names.push_back(type.name);
   }
   return names;
 }
 
-// What to write instead of `name`: the type whose capitals it misspells, and all types.
+// What to write instead of `name`: the type that it misspells, and all types.
 std::string Instead(const std::string& name, bool nested) {
-  for (const LayerType& type : LayerTypes()) {
-    if ((!nested || type.nestable) && absl::EqualsIgnoreCase(type.name, name)) {
-      return "; did you mean '" + type.name + "'? Supported: " + TypeNames(nested);
-    }
-  }
-  return "; supported: " + TypeNames(nested);
+  const std::vector<std::string> types = TypeNames(nested);
+  const std::string nearest = NearestName(name, types);
+  return (nearest.empty() ? "; supported: " : "; did you mean '" + nearest + "'? Supported: ") +
+         absl::StrJoin(types, ", ");
 }
 
 Status CheckInputs(const LayerType& type, const LayerContext& context) {

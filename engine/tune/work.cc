@@ -218,8 +218,9 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         if (!choice.ok()) return WithField(choice.status(), "force.kernel");
         if (choice->kernel->kernel().fallback_only()) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
-                                 "it rounds differently from the other kernels, but tuning must not change a graph's "
-                                 "answers; force it for single requests instead");
+                                 absl::StrCat(Quoted(choice->kernel->kernel().name()),
+                                              " rounds differently from the other kernels, but tuning must not change "
+                                              "a graph's answers; force it for single requests instead"));
         }
         TuningCandidate candidate;
         candidate.setting.kernel = std::string(choice->kernel->kernel().name());
@@ -231,30 +232,36 @@ StatusOr<TuningCandidate> NamedCandidate(const KernelRegistry& registry, DeviceK
         }
         if (!choice->kernel->kernel().deterministic(candidate.setting.config)) {
           return InvalidArgument("KERNEL_REFUSED", "force.kernel",
-                                 "its bits may differ from run to run, but a graph's answers must not; force it for "
-                                 "single requests instead");
+                                 absl::StrCat("the bits of ", Quoted(choice->kernel->kernel().name()),
+                                              " may differ from run to run, but a graph's answers must not; force it "
+                                              "for single requests instead"));
         }
         candidate.parameters = NameParameters(choice->kernel->kernel(), candidate.setting.config);
         return candidate;
       });
 }
 
+Status MalformedParameters(const std::string& field, const std::string& why) {
+  return InvalidArgument("PARAMETER_MALFORMED", field,
+                         absl::StrCat(why, "; parameters of a forced kernel are KERNEL:PARAMETER=VALUE,..."));
+}
+
 StatusOr<KernelConfig> ParseParameters(const KernelParameters& known, std::string_view text) {
   const std::string field = absl::StrCat("execution.kernels[", std::string(known.operation), "]");
   KernelConfig config;
   std::vector<std::string> seen;
-  while (!text.empty()) {
+  for (bool more = !text.empty(); more;) {
     const std::string_view word = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    more = word.size() < text.size();
+    if (more) text.remove_prefix(word.size() + 1);
     const size_t equals = word.find('=');
     const std::string name(word.substr(0, equals));
     int64_t value = 0;
-    if (equals == std::string_view::npos || !absl::SimpleAtoi(std::string(word.substr(equals + 1)), &value) ||
-        std::find(seen.begin(), seen.end(), name) != seen.end()) {
-      return InvalidArgument("PARAMETER_MALFORMED", field,
-                             absl::StrCat(Quoted(word),
-                                          " is no PARAMETER=VALUE with a whole number, or names one again; "
-                                          "parameters of a forced kernel are KERNEL:PARAMETER=VALUE,..."));
+    if (equals == std::string_view::npos || !absl::SimpleAtoi(std::string(word.substr(equals + 1)), &value)) {
+      return MalformedParameters(field, absl::StrCat(Quoted(word), " is no PARAMETER=VALUE with a whole number"));
+    }
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+      return MalformedParameters(field, absl::StrCat(Quoted(name), " is set twice"));
     }
     VICINAL_RETURN_IF_ERROR(SetParameter(known, field, name, value, &config));
     seen.push_back(name);

@@ -42,6 +42,10 @@ template <class K>
 Status CheckForced(const ForcedKernels& forced, const OperationKernels<K>& operation, DeviceKind device) {
   if (ForcedText(forced, operation.operation()).empty()) return OkStatus();
   VICINAL_ASSIGN_OR_RETURN(const K* const kernel, operation.Find(device, ForcedName(forced, operation.operation())));
+  if (ForcedText(forced, operation.operation()).back() == ':') {
+    return MalformedParameters(absl::StrCat("execution.kernels[", std::string(operation.operation()), "]"),
+                               "nothing follows the colon");
+  }
   return ParseParameters(ParametersOf(operation, *kernel), ForcedParameters(forced, operation.operation())).status();
 }
 

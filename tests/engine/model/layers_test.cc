@@ -73,7 +73,7 @@ TEST(GcnConvTest, RefusesArguments) {
   ExpectRefused(One("GCNConv", R"("out_channels": 2, "in_channels": [3, 3])"), "BAD_ARCHITECTURE",
                 "layers[0].args.in_channels", "must be an integer");
   ExpectRefused(One("GCNConv", R"("out_channels": 2, "improve": true)"), "BAD_ARCHITECTURE", "layers[0].args.improve",
-                "no argument 'improve'; it takes: in_channels, out_channels, improved");
+                "no argument 'improve'; did you mean 'improved'? It takes: in_channels, out_channels, improved");
   ExpectRefused(One("GCNConv", R"("out_channels": 2, "improved": 1)"), "BAD_ARCHITECTURE", "layers[0].args.improved",
                 "true or false");
   ExpectRefused(One("GCNConv", R"("out_channels": 2, "add_self_loops": true, "normalize": false)"), "BAD_ARCHITECTURE",

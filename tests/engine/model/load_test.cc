@@ -172,6 +172,11 @@ TEST(LoadModelTest, RefusesBadLayers) {
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "heads": 3})", "layers[0].heads", "arguments belong in args");
   ExpectBadLayers(a + R"({"name": "b", "type": "Relu"})", "layers[1].type",
                   "'Relu' is not supported here; did you mean 'ReLU'? Supported: ");
+  ExpectBadLayers(R"({"name": "a", "type": "GATv2Cov"})", "layers[0].type", "did you mean 'GATv2Conv'? Supported: ");
+  ExpectBadLayers(R"({"name": "a", "type": "HypergraphConv"})", "layers[0].type",
+                  "'HypergraphConv' is not supported here; supported: ");
+  ExpectBadLayers(R"({"name": "a", "type": "GATv2Conv", "args": {"out_channels": 4, "edge_dims": 3}})",
+                  "layers[0].args.edge_dims", "no argument 'edge_dims'; did you mean 'edge_dim'? It takes: ");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": []})", "layers[0].inputs", "must be a list");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": [1]})", "layers[0].inputs", "must be a name");
   ExpectBadLayers(R"({"name": "a", "type": "ReLU", "inputs": ["a"]})", "layers[0].inputs[0]", "not a layer before");

@@ -197,11 +197,15 @@ TEST_F(LayoutTest, ARequestForcesParametersWithTheKernel) {
   EXPECT_NE(third->reduction_order(), plain->reduction_order());
   EXPECT_EQ(third->reduction_order(), Build({{"aggregate", "layered:level=3"}})->reduction_order());
   EXPECT_EQ(RunPlan(*third, *features_, *graph_, false), RunPlan(*Build(kApart), *features_, *graph_, false));
-  const std::pair<std::string, std::string> wrong[] = {
-      {"layered:depth=3", "PARAMETER_UNKNOWN"},           {"layered:level=1048577", "PARAMETER_RANGE"},
-      {"layered:level", "PARAMETER_MALFORMED"},           {"layered:level=", "PARAMETER_MALFORMED"},
-      {"layered:level=1,level=2", "PARAMETER_MALFORMED"}, {"layered:level=1,,level=2", "PARAMETER_MALFORMED"},
-      {"reference:level=1", "PARAMETER_UNKNOWN"},         {"none:level=1", "KERNEL_UNKNOWN"}};
+  const std::pair<std::string, std::string> wrong[] = {{"layered:depth=3", "PARAMETER_UNKNOWN"},
+                                                       {"layered:level=1048577", "PARAMETER_RANGE"},
+                                                       {"layered:", "PARAMETER_MALFORMED"},
+                                                       {"layered:level", "PARAMETER_MALFORMED"},
+                                                       {"layered:level=", "PARAMETER_MALFORMED"},
+                                                       {"layered:level=1,level=2", "PARAMETER_MALFORMED"},
+                                                       {"layered:level=1,,level=2", "PARAMETER_MALFORMED"},
+                                                       {"reference:level=1", "PARAMETER_UNKNOWN"},
+                                                       {"none:level=1", "KERNEL_UNKNOWN"}};
   for (const auto& [text, reason] : wrong) {
     const auto plan =
         Plan::Build(RequestFor(model_, graph_, *features_, {{"aggregate", text}}), registry_, *ThePlanBench().device);

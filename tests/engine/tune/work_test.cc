@@ -142,11 +142,12 @@ TEST_F(ParseParametersTest, RefusalsNameKernelParameterValueAndWhatIsAllowed) {
   EXPECT_EQ(DetailOf(unknown)->reason, "PARAMETER_UNKNOWN");
   EXPECT_EQ(unknown.message(),
             "the expression kernel 'edge_tiles' has no parameter 'edge_tyle'; there are: edge_tile, prefetch_columns");
-  for (const char* text : {"edge_tile", "edge_tile=x", "edge_tile=48,edge_tile=48", "\n"}) {
+  for (const char* text : {"edge_tile", "edge_tile=x", "edge_tile=48,edge_tile=48", "edge_tile=48,", ",", "\n"}) {
     const Status malformed = Parse(text).status();
     EXPECT_EQ(DetailOf(malformed)->reason, "PARAMETER_MALFORMED") << text;
     EXPECT_EQ(std::string(malformed.message()).find('\n'), std::string::npos);
   }
+  EXPECT_THAT(Parse("edge_tile=48,edge_tile=96").status().message(), ::testing::HasSubstr("'edge_tile' is set twice"));
 }
 
 class RenamedKernel final : public AggregateKernel {

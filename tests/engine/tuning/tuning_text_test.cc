@@ -97,7 +97,7 @@ TEST_F(TuningTextTest, NothingOfABadTextIsUsed) {
       {[](Json& j) { j["records"][1] = j["records"][0]; }, "DUPLICATE_RECORD", "records[1]"},
       {[](Json& j) { j["records"][0]["candidates"][1]["kernel"] = "warp"; }, "KERNEL_UNKNOWN", "records[0], aggregate"},
       {[](Json& j) { j["records"][0]["candidates"][1]["kernel"] = "reference"; }, "KERNEL_REFUSED",
-       "rounds differently"},
+       "'reference' rounds differently"},
       {[](Json& j) {
          j["records"][1]["candidates"][1]["parameters"] = {{"speed", 9}};
        },
