@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the vectorised attention that reads features of edges. Their product with W [., A] is never stored: GAT's
-// is one number per edge and head; GATv2's is formed for one edge at a time; of dot products,
-// q . (k + W e) = q . k + (W^T q) . e takes one short vector per row, and the sum of a_e (v + W e) is that of a_e v
-// plus W times that of a_e e. Compiled once per instruction set.
+// is one number per edge and head; GATv2's is formed for one edge at a time; of dot products, q . (k + W e) = q . k +
+// (W^T q) . e takes one short vector per row, and the sum of a_e (v + W e) is that of a_e v plus W times that of a_e e.
+// Compiled once per instruction set.
 #if defined(VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
 #undef VICINAL_ENGINE_KERNELS_CPU_ATTENTION_FEATURES_INL_H_
@@ -12,13 +12,25 @@
 
 #include "engine/kernels/cpu/attention_scratch.h"
 #include "engine/kernels/cpu/edge_features.h"
+#include "engine/kernels/cpu/feature_terms-inl.h"
 #include "engine/kernels/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
-inline constexpr int kTermVectors = 4;  // columns in registers in one pass over an edge's features
-inline constexpr int kSumHeads = 4;     // heads in registers in one pass over a chunk
+inline constexpr int kSumHeads = 4;  // in registers in one pass over a chunk
+
+// W [columns, A] of W^T, for dot products, whose vectors go along the features.
+inline HWY_NOINLINE void TurnWeight(const AttentionArgs& args, float* to) {
+  constexpr int64_t kTogether = 16;  // a line of `to`
+  const int64_t width = args.problem.edge_width, columns = args.problem.heads * args.problem.head_width;
+  for (int64_t a = 0; a < width; a += kTogether) {
+    const int64_t end = Smaller(width, a + kTogether);
+    for (int64_t c = 0; c < columns; ++c) {
+      for (int64_t k = a; k < end; ++k) to[c * width + k] = args.edge_weight[k * columns + c];
+    }
+  }
+}
 
 // Up to a vector of heads, processed together; lane l of a pattern vector belongs to head first + l % padded.
 struct HeadGroup {
@@ -38,16 +50,14 @@ struct ReadyChunk {
 // The features of one row's edges at a time.
 class AttentionFeatures {
  public:
-  // `scratch`: AttentionFeatureFloats of the problem.
-  AttentionFeatures(const AttentionArgs& args, float* scratch)
+  // `turned_weight`: as TurnWeight makes it. `scratch`: AttentionFeatureFloats of the problem.
+  AttentionFeatures(const AttentionArgs& args, const float* turned_weight, float* scratch)
       : args_(args),
         width_(args.problem.edge_width),
         columns_(args.problem.heads * (args.problem.kind == AttentionKind::kGat ? 1 : args.problem.head_width)),
+        turned_weight_(turned_weight),
         scratch_(scratch),
-        sums_(scratch + WithSlack(args.problem.heads * width_)),
-        turned_weight_(sums_ + WithSlack(args.problem.heads * width_)) {
-    if (summed()) TurnWeight();
-  }
+        sums_(scratch + WithSlack(args.problem.heads * width_)) {}
 
   bool any() const { return width_ > 0; }
   // Whether they are part of the values.
@@ -83,7 +93,7 @@ class AttentionFeatures {
   VICINAL_INLINE const float* Terms(const float* features, int64_t col, int64_t count) const {
     int64_t c = 0;
     for (; c + kTermVectors * kLanes <= count; c += kTermVectors * kLanes) {
-      TermVectors<kTermVectors>(features, col + c, kTermVectors * kLanes, scratch_ + c);
+      TermVectors<kTermVectors>(features, col + c, kLanes, scratch_ + c);
     }
     for (; c < count; c += kLanes) TermVectors<1>(features, col + c, count - c, scratch_ + c);
     return scratch_;
@@ -137,30 +147,15 @@ class AttentionFeatures {
     return hn::GetLane(hn::SumOfLanes(d, sum));
   }
 
-  // W [columns, A] for TurnQuery, whose vectors go along the features.
-  HWY_NOINLINE void TurnWeight() {
-    for (int64_t a = 0; a < width_; ++a) {
-      for (int64_t c = 0; c < columns_; ++c) turned_weight_[c * width_ + a] = args_.edge_weight[a * columns_ + c];
-    }
-  }
-
-  // N vectors of columns at once, which share each feature.
   template <int N>
-  VICINAL_INLINE void TermVectors(const float* features, int64_t col, int64_t count, float* to) const {
+  VICINAL_INLINE void TermVectors(const float* features, int64_t col, int64_t last_count, float* to) const {
     const Floats d;
-    VF sums[N];
+    VF terms[N];
     VICINAL_UNROLL
-    for (int v = 0; v < N; ++v) sums[v] = hn::Zero(d);
-    const float* weight = args_.edge_weight + col;
-    for (int64_t a = 0; a < width_; ++a, weight += columns_) {
-      const VF feature = hn::Set(d, features[a]);
-      VICINAL_UNROLL
-      for (int v = 0; v < N; ++v) {
-        sums[v] = hn::MulAdd(feature, LoadSome(weight + v * kLanes, count - v * kLanes), sums[v]);
-      }
-    }
+    for (int n = 0; n < N; ++n) terms[n] = hn::Zero(d);
+    AddFeatureTerms<N>(features, width_, args_.edge_weight + col, columns_, last_count, terms);
     VICINAL_UNROLL
-    for (int v = 0; v < N; ++v) hn::StoreU(sums[v], d, to + v * kLanes);  // the last one into the slack
+    for (int n = 0; n < N; ++n) hn::StoreU(terms[n], d, to + n * kLanes);  // the last one into the slack
   }
 
   // A vector of features for N heads at once, which share its loads.
@@ -208,9 +203,9 @@ class AttentionFeatures {
   const AttentionArgs& args_;
   const int64_t width_;    // A
   const int64_t columns_;  // of W^T
-  float* const scratch_;   // of dot products: W^T q, [K, A]; of GATv2: the terms of an edge
-  float* const sums_;      // [K, A]
-  float* const turned_weight_;
+  const float* const turned_weight_;
+  float* const scratch_;  // of dot products: W^T q, [K, A]; of GATv2: the terms of an edge
+  float* const sums_;     // [K, A]
   EdgeFeaturesOfRow row_;
   int64_t first_edge_ = 0;  // of the row
 };

@@ -39,7 +39,7 @@ inline constexpr int64_t kScoresAhead = 6;
 // One thread's work on rows.
 class AttentionRows {
  public:
-  AttentionRows(const AttentionArgs& args, float* scratch, const StopWithin& stop)
+  AttentionRows(const AttentionArgs& args, const float* turned_weight, float* scratch, const StopWithin& stop)
       : args_(args),
         stop_(stop),
         last_edge_(args.adjacency.row_ptr[args.dst.rows]),
@@ -47,7 +47,7 @@ class AttentionRows {
         scores_(scratch + kScoreFloats),
         sums_(scratch + 2 * kScoreFloats),
         width_(args.problem.head_width),
-        features_(args, sums_ + WithSlack(args.problem.heads * args.problem.head_width)) {
+        features_(args, turned_weight, sums_ + WithSlack(args.problem.heads * args.problem.head_width)) {
     for (int64_t shift = 1; shift < kLanes; shift *= 2) {
       for (int64_t l = 0; l < kLanes; ++l) rotations_[shift][l] = static_cast<int32_t>((l + shift) % kLanes);
     }

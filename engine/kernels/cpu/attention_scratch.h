@@ -17,15 +17,20 @@ inline constexpr int64_t kMaxLanes = 16;
 // weighted sums and slack, then AttentionFeatures'.
 inline constexpr int64_t kScoreFloats = (kChunk + 1) * kMaxLanes;
 inline int64_t WithSlack(int64_t floats) { return (floats + 2 * kMaxLanes - 1) / kMaxLanes * kMaxLanes; }
-// With features of edges. Dot products: two rows of features per head and a copy of W; GATv2: the terms of one edge.
+// With features of edges. Dot products: two rows of features per head; GATv2: the terms of one edge.
 inline int64_t AttentionFeatureFloats(const AttentionProblem& problem) {
   const int64_t columns = problem.heads * problem.head_width;
   if (problem.edge_width == 0 || problem.kind == AttentionKind::kGat) return 0;
   if (problem.kind == AttentionKind::kGatV2) return WithSlack(columns);
-  return 2 * WithSlack(problem.heads * problem.edge_width) + columns * problem.edge_width;
+  return 2 * WithSlack(problem.heads * problem.edge_width);
 }
 inline int64_t AttentionScratchFloats(const AttentionProblem& problem) {
   return 2 * kScoreFloats + WithSlack(problem.heads * problem.head_width) + AttentionFeatureFloats(problem);
+}
+// Of all threads together: a copy of W, for dot products.
+inline int64_t TurnedWeightFloats(const AttentionProblem& problem) {
+  if (problem.kind != AttentionKind::kDot) return 0;
+  return problem.edge_width * problem.heads * problem.head_width;
 }
 }  // namespace vicinal::internal
 

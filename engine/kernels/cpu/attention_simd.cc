@@ -37,9 +37,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
 
-HWY_NOINLINE void AttendRows(const AttentionArgs& args, int64_t begin, int64_t end, float* scratch,
-                             const StopWithin& stop) {
-  AttentionRows(args, scratch, stop).Run(begin, end);
+HWY_NOINLINE void AttendRows(const AttentionArgs& args, int64_t begin, int64_t end, const float* turned_weight,
+                             float* scratch, const StopWithin& stop) {
+  AttentionRows(args, turned_weight, scratch, stop).Run(begin, end);
 }
 
 void Attention(const AttentionArgs& args, ThreadPool* pool, float* scratch) {
@@ -52,8 +52,11 @@ void Attention(const AttentionArgs& args, ThreadPool* pool, float* scratch) {
   const double feature_ns = 0.5 * static_cast<double>(p.edge_width) *
                             (p.kind == AttentionKind::kGatV2 ? columns : static_cast<double>(p.heads));
   const double edge_ns = 2 + columns + score_ns * static_cast<double>(p.heads) + feature_ns;
+  float* const turned_weight = scratch;
+  float* const of_threads = scratch + TurnedWeightFloats(p);
+  if (TurnedWeightFloats(p) > 0) TurnWeight(args, turned_weight);
   ForRows(pool, {args.adjacency.row_ptr, args.dst.rows, edge_ns, 50}, [&](int64_t begin, int64_t end, int thread) {
-    AttendRows(args, begin, end, scratch + thread * floats, StopWithin(pool, edge_ns));
+    AttendRows(args, begin, end, turned_weight, of_threads + thread * floats, StopWithin(pool, edge_ns));
   });
 }
 
@@ -77,7 +80,8 @@ class SimdAttention final : public AttentionKernel {
     return GatherSeconds(GatherCostOf(problem), shape);
   }
   size_t ScratchBytes(const AttentionProblem& problem, const KernelConfig&, int num_threads) const override {
-    return static_cast<size_t>(num_threads) * static_cast<size_t>(AttentionScratchFloats(problem)) * sizeof(float);
+    const int64_t floats = TurnedWeightFloats(problem) + num_threads * AttentionScratchFloats(problem);
+    return static_cast<size_t>(floats) * sizeof(float);
   }
   Status Run(DeviceContext& context, const AttentionArgs& args, void* scratch) const override {
     HWY_DYNAMIC_DISPATCH(Attention)(args, context.thread_pool(), static_cast<float*>(scratch));

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "engine/kernels/cpu/extremum-inl.h"
+#include "engine/kernels/cpu/feature_terms-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vicinal::internal::HWY_NAMESPACE {
@@ -36,27 +37,19 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
-inline constexpr int kTermVectors = 4;  // of columns that share each feature of an edge
-
 // What an edge's `features` add to N vectors of its message, or of z, of `columns` in all: those from column `col` on,
 // `last_count` columns in the last.
 template <int N>
 VICINAL_INLINE void FeatureTermsOf(const MessageReduceArgs& args, const float* features, int64_t col,
                                    int64_t last_count, int64_t columns, VF* terms) {
-  const Floats d;
-  const auto load = [last_count](const float* row, int n)
-                        HWY_ATTR { return LoadSome(row + n * kLanes, n + 1 < N ? kLanes : last_count); };
   const bool product = args.edge_weight != nullptr;
   const float* const start = product ? args.edge_bias : features;
   VICINAL_UNROLL
-  for (int n = 0; n < N; ++n) terms[n] = start != nullptr ? load(start + col, n) : hn::Zero(d);
-  if (!product) return;
-  const float* weight = args.edge_weight + col;
-  for (int64_t a = 0; a < args.problem.edge_width; ++a, weight += columns) {
-    const VF feature = hn::Set(d, features[a]);
-    VICINAL_UNROLL
-    for (int n = 0; n < N; ++n) terms[n] = hn::MulAdd(feature, load(weight, n), terms[n]);
+  for (int n = 0; n < N; ++n) {
+    terms[n] = start != nullptr ? LoadVector<N>(start + col, n, last_count) : hn::Zero(Floats());
   }
+  if (!product) return;
+  AddFeatureTerms<N>(features, args.problem.edge_width, args.edge_weight + col, columns, last_count, terms);
 }
 
 // Calls use(term, c, count) for vectors of `columns` columns of an edge's message or z: `count` columns from c on.
