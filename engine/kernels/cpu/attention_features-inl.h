@@ -91,28 +91,19 @@ class AttentionFeatures {
 
   // GATv2: columns [col, col + count) of features times W^T, until the next call.
   VICINAL_INLINE const float* Terms(const float* features, int64_t col, int64_t count) const {
-    int64_t c = 0;
-    for (; c + kTermVectors * kLanes <= count; c += kTermVectors * kLanes) {
-      TermVectors<kTermVectors>(features, col + c, kLanes, scratch_ + c);
-    }
-    for (; c < count; c += kLanes) TermVectors<1>(features, col + c, count - c, scratch_ + c);
+    const auto store = [to = scratch_](VF term, int64_t c, int64_t) HWY_ATTR { hn::StoreU(term, Floats(), to + c); };
+    ForEachTerm(features, width_, args_.edge_weight + col, columns_, count, store);
     return scratch_;
   }
 
   // Dot products: W^T q for each head of the group and the query of row i, for AddDot.
   HWY_NOINLINE void TurnQuery(int64_t i, const HeadGroup& group) {
-    const Floats d;
     const int64_t head_width = args_.problem.head_width;
     for (int64_t head = group.first; head < group.first + group.heads; ++head) {
-      const float* query = args_.query.row(i) + head * head_width;
-      for (int64_t a = 0; a < width_; a += kLanes) {
-        const float* weight = turned_weight_ + head * head_width * width_ + a;
-        VF sum = hn::Zero(d);
-        for (int64_t c = 0; c < head_width; ++c, weight += width_) {
-          sum = hn::MulAdd(hn::Set(d, query[c]), LoadSome(weight, width_ - a), sum);
-        }
-        StoreSome(sum, scratch_ + head * width_ + a, width_ - a);
-      }
+      const auto store = [to = scratch_ + head * width_](VF sum, int64_t a, int64_t count)
+                             HWY_ATTR { StoreSome(sum, to + a, count); };
+      ForEachTerm(args_.query.row(i) + head * head_width, head_width, turned_weight_ + head * head_width * width_,
+                  width_, width_, store);
     }
   }
   // Adds the lanes of (W^T q) . features to `sum`.
@@ -147,17 +138,6 @@ class AttentionFeatures {
     return hn::GetLane(hn::SumOfLanes(d, sum));
   }
 
-  template <int N>
-  VICINAL_INLINE void TermVectors(const float* features, int64_t col, int64_t last_count, float* to) const {
-    const Floats d;
-    VF terms[N];
-    VICINAL_UNROLL
-    for (int n = 0; n < N; ++n) terms[n] = hn::Zero(d);
-    AddFeatureTerms<N>(features, width_, args_.edge_weight + col, columns_, last_count, terms);
-    VICINAL_UNROLL
-    for (int n = 0; n < N; ++n) hn::StoreU(terms[n], d, to + n * kLanes);  // the last one into the slack
-  }
-
   // A vector of features for N heads at once, which share its loads.
   template <int N>
   VICINAL_INLINE void SumVectors(const HeadGroup& group, int64_t head, int64_t a, const ReadyChunk& chunk) {
@@ -184,19 +164,11 @@ class AttentionFeatures {
   }
 
   VICINAL_INLINE void AddProduct(const HeadGroup& group, float* values) const {
-    const Floats d;
     const int64_t head_width = args_.problem.head_width;
     for (int64_t head = group.first; head < group.first + group.heads; ++head) {
-      for (int64_t c = 0; c < head_width; c += kLanes) {
-        const int64_t count = head_width - c;
-        const float* weight = args_.edge_weight + head * head_width + c;
-        VF sum = hn::Zero(d);
-        for (int64_t a = 0; a < width_; ++a, weight += columns_) {
-          sum = hn::MulAdd(hn::Set(d, sums_[head * width_ + a]), LoadSome(weight, count), sum);
-        }
-        float* const value = values + head * head_width + c;
-        StoreSome(hn::Add(LoadSome(value, count), sum), value, count);
-      }
+      const auto add = [to = values + head * head_width](VF sum, int64_t c, int64_t count)
+                           HWY_ATTR { StoreSome(hn::Add(LoadSome(to + c, count), sum), to + c, count); };
+      ForEachTerm(sums_ + head * width_, width_, args_.edge_weight + head * head_width, columns_, head_width, add);
     }
   }
 

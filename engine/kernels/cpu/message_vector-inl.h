@@ -49,7 +49,7 @@ VICINAL_INLINE void FeatureTermsOf(const MessageReduceArgs& args, const float* f
     terms[n] = start != nullptr ? LoadVector<N>(start + col, n, last_count) : hn::Zero(Floats());
   }
   if (!product) return;
-  AddFeatureTerms<N>(features, args.problem.edge_width, args.edge_weight + col, columns, last_count, terms);
+  AddTerms<N>(features, args.problem.edge_width, args.edge_weight + col, columns, last_count, terms);
 }
 
 // Calls use(term, c, count) for vectors of `columns` columns of an edge's message or z: `count` columns from c on.
