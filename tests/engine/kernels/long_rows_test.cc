@@ -18,6 +18,7 @@ namespace {
 
 constexpr float kUnwritten = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kSources = 1000, kTargets = 20;
+constexpr int kAttempts = 50;
 
 // The first target has `edges` edges, each other one has five.
 TestCsr Hub(int64_t edges) {
@@ -56,12 +57,19 @@ class LongRows : public ::testing::TestWithParam<int> {
     SCOPED_TRACE(kernel.kernel().name());
     constexpr int kNever = 1'000'000, kOutside = 3, kWithin = 4;
     const float* const at = dst->view().row(row) + dst->cols() - 1;
-    dst->Fill(kUnwritten);
-    EXPECT_GE(QuestionsUntil(at, kernel, args, kNever), kOutside + kWithin);
+    // Only the calling thread asks; where a worker takes the long row from it, again.
+    const auto questions = [&](int last, int wanted) {
+      int asked = 0;
+      for (int attempt = 0; attempt < kAttempts && asked < wanted; ++attempt) {
+        dst->Fill(kUnwritten);
+        asked = QuestionsUntil(at, kernel, args, last);
+      }
+      return asked;
+    };
+    EXPECT_GE(questions(kNever, kOutside + kWithin), kOutside + kWithin);
     const float complete = *at;
     ASSERT_FALSE(std::isnan(complete));
-    dst->Fill(kUnwritten);
-    EXPECT_EQ(QuestionsUntil(at, kernel, args, kOutside + 1), kOutside + 2) << "nobody asks again";
+    EXPECT_EQ(questions(kOutside + 1, kOutside + 2), kOutside + 2) << "nobody asks again";
     EXPECT_NE(*at, complete) << "not only part of the row was computed";
   }
 
