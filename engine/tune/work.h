@@ -104,7 +104,7 @@ KernelParameters ParametersOf(const OperationKernels<K>& operation, const K& ker
 // The parameters that a request forces with a kernel, "PARAMETER=VALUE,PARAMETER=VALUE". INVALID_ARGUMENT, field
 // "execution.kernels[operation]": PARAMETER_UNKNOWN, PARAMETER_RANGE, PARAMETER_MALFORMED.
 StatusOr<KernelConfig> ParseParameters(const KernelParameters& known, std::string_view text);
-// The last of these: why, and how they are written.
+// PARAMETER_MALFORMED: `why`, and how such parameters are written.
 Status MalformedParameters(const std::string& field, const std::string& why);
 
 }  // namespace vicinal

@@ -92,7 +92,7 @@ class AttentionFeatures {
   // GATv2: columns [col, col + count) of features times W^T, until the next call.
   VICINAL_INLINE const float* Terms(const float* features, int64_t col, int64_t count) const {
     const auto store = [to = scratch_](VF term, int64_t c, int64_t) HWY_ATTR { hn::StoreU(term, Floats(), to + c); };
-    ForEachTerm(features, width_, args_.edge_weight + col, columns_, count, store);
+    ForEachTerm({features, width_, args_.edge_weight + col, columns_}, count, store);
     return scratch_;
   }
 
@@ -102,8 +102,8 @@ class AttentionFeatures {
     for (int64_t head = group.first; head < group.first + group.heads; ++head) {
       const auto store = [to = scratch_ + head * width_](VF sum, int64_t a, int64_t count)
                              HWY_ATTR { StoreSome(sum, to + a, count); };
-      ForEachTerm(args_.query.row(i) + head * head_width, head_width, turned_weight_ + head * head_width * width_,
-                  width_, width_, store);
+      const float* const query = args_.query.row(i) + head * head_width;
+      ForEachTerm({query, head_width, turned_weight_ + head * head_width * width_, width_}, width_, store);
     }
   }
   // Adds the lanes of (W^T q) . features to `sum`.
@@ -168,7 +168,7 @@ class AttentionFeatures {
     for (int64_t head = group.first; head < group.first + group.heads; ++head) {
       const auto add = [to = values + head * head_width](VF sum, int64_t c, int64_t count)
                            HWY_ATTR { StoreSome(hn::Add(LoadSome(to + c, count), sum), to + c, count); };
-      ForEachTerm(sums_ + head * width_, width_, args_.edge_weight + head * head_width, columns_, head_width, add);
+      ForEachTerm({sums_ + head * width_, width_, args_.edge_weight + head * head_width, columns_}, head_width, add);
     }
   }
 

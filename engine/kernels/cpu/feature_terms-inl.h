@@ -22,34 +22,44 @@ VICINAL_INLINE VF LoadVector(const float* p, int n, int64_t last_count) {
   return LoadSome(p + n * kLanes, n + 1 < N ? kLanes : last_count);
 }
 
-// Adds x [width] times rows of `weight`, `stride` apart, to N vectors of terms, one number of x after the other.
+// `start` (null: zeros) plus x [width] times a matrix of `width` rows, `stride` apart.
+struct RowProduct {
+  const float* x;
+  int64_t width;
+  const float* weight;
+  int64_t stride;
+  const float* start = nullptr;
+};
+
+// N vectors of it from column `col` on, `last_count` columns in the last: one number of x after the other.
 template <int N>
-VICINAL_INLINE void AddTerms(const float* x, int64_t width, const float* weight, int64_t stride, int64_t last_count,
-                             VF* terms) {
-  for (int64_t a = 0; a < width; ++a, weight += stride) {
-    const VF factor = hn::Set(Floats(), x[a]);
+VICINAL_INLINE void TermsAt(const RowProduct& product, int64_t col, int64_t last_count, VF* terms) {
+  const Floats d;
+  VICINAL_UNROLL
+  for (int n = 0; n < N; ++n) {
+    terms[n] = product.start != nullptr ? LoadVector<N>(product.start + col, n, last_count) : hn::Zero(d);
+  }
+  for (int64_t a = 0; a < product.width; ++a) {
+    const float* weight = product.weight + a * product.stride + col;
+    const VF factor = hn::Set(d, product.x[a]);
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) terms[n] = hn::MulAdd(factor, LoadVector<N>(weight, n, last_count), terms[n]);
   }
 }
 
-// Calls use(terms, c, count) for vectors of `columns` columns of that product: `count` of them from c on.
+// Calls use(term, c, count) for all its vectors, of `columns` columns: `count` of them from c on.
 template <class Use>
-VICINAL_INLINE void ForEachTerm(const float* x, int64_t width, const float* weight, int64_t stride, int64_t columns,
-                                const Use& use) {
+VICINAL_INLINE void ForEachTerm(const RowProduct& product, int64_t columns, const Use& use) {
+  VF terms[kTermVectors];
   int64_t c = 0;
   for (; c + kTermVectors * kLanes <= columns; c += kTermVectors * kLanes) {
-    VF terms[kTermVectors];
-    VICINAL_UNROLL
-    for (int n = 0; n < kTermVectors; ++n) terms[n] = hn::Zero(Floats());
-    AddTerms<kTermVectors>(x, width, weight + c, stride, kLanes, terms);
+    TermsAt<kTermVectors>(product, c, kLanes, terms);
     VICINAL_UNROLL
     for (int n = 0; n < kTermVectors; ++n) use(terms[n], c + n * kLanes, kLanes);
   }
   for (; c < columns; c += kLanes) {
-    VF term = hn::Zero(Floats());
-    AddTerms<1>(x, width, weight + c, stride, columns - c, &term);
-    use(term, c, columns - c);
+    TermsAt<1>(product, c, columns - c, terms);
+    use(terms[0], c, columns - c);
   }
 }
 

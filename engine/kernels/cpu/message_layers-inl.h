@@ -242,7 +242,7 @@ class EdgeLayers {
       if (features == nullptr) {
         for (int64_t c = 0; c < both; c += kLanes) hn::StoreU(of_nodes(c, both - c), Floats(), z + c);
       } else {
-        ForEachFeatureTerm(args_, features, both, [&](VF term, int64_t c, int64_t count) HWY_ATTR {
+        ForEachTerm(FeatureProductOf(args_, features, both), both, [&](VF term, int64_t c, int64_t count) HWY_ATTR {
           hn::StoreU(hn::Add(of_nodes(c, count), term), Floats(), z + c);
         });
       }
@@ -294,9 +294,8 @@ class EdgeLayers {
       if (!featured) {
         for (int64_t c = 0; c < width; c += kLanes) store(of_nodes(c, width - c), c);
       } else {
-        ForEachFeatureTerm(args_, features, width, [&](VF term, int64_t c, int64_t count) HWY_ATTR {
-          store(hn::Add(of_nodes(c, count), term), c);
-        });
+        ForEachTerm(FeatureProductOf(args_, features, width), width,
+                    [&](VF term, int64_t c, int64_t count) HWY_ATTR { store(hn::Add(of_nodes(c, count), term), c); });
       }
     }
   }

@@ -76,7 +76,7 @@ class MessageColumns {
     VF terms[N];
     if (featured) {
       const float* features = features_.At(edge - features_begin_);
-      FeatureTermsOf<N>(args_, features, first_col_, last_count_, args_.problem.width, terms);
+      TermsAt<N>(FeatureProductOf(args_, features, args_.problem.width), first_col_, last_count_, terms);
     }
     VICINAL_UNROLL
     for (int n = 0; n < N; ++n) {

@@ -37,36 +37,10 @@ VICINAL_INLINE VF MessageOf(VF u, VF v) {
   return kWith == WithTarget::kNothing ? u : kWith == WithTarget::kAdd ? hn::Add(u, v) : hn::Mul(u, v);
 }
 
-// What an edge's `features` add to N vectors of its message, or of z, of `columns` in all: those from column `col` on,
-// `last_count` columns in the last.
-template <int N>
-VICINAL_INLINE void FeatureTermsOf(const MessageReduceArgs& args, const float* features, int64_t col,
-                                   int64_t last_count, int64_t columns, VF* terms) {
-  const bool product = args.edge_weight != nullptr;
-  const float* const start = product ? args.edge_bias : features;
-  VICINAL_UNROLL
-  for (int n = 0; n < N; ++n) {
-    terms[n] = start != nullptr ? LoadVector<N>(start + col, n, last_count) : hn::Zero(Floats());
-  }
-  if (!product) return;
-  AddTerms<N>(features, args.problem.edge_width, args.edge_weight + col, columns, last_count, terms);
-}
-
-// Calls use(term, c, count) for vectors of `columns` columns of an edge's message or z: `count` columns from c on.
-template <class Use>
-VICINAL_INLINE void ForEachFeatureTerm(const MessageReduceArgs& args, const float* features, int64_t columns,
-                                       const Use& use) {
-  int64_t c = 0;
-  VF terms[kTermVectors];
-  for (; c + kTermVectors * kLanes <= columns; c += kTermVectors * kLanes) {
-    FeatureTermsOf<kTermVectors>(args, features, c, kLanes, columns, terms);
-    VICINAL_UNROLL
-    for (int n = 0; n < kTermVectors; ++n) use(terms[n], c + n * kLanes, kLanes);
-  }
-  for (; c < columns; c += kLanes) {
-    FeatureTermsOf<1>(args, features, c, columns - c, columns, terms);
-    use(terms[0], c, columns - c);
-  }
+// What an edge's `features` add to its message, or to z, of `columns` columns.
+VICINAL_INLINE RowProduct FeatureProductOf(const MessageReduceArgs& args, const float* features, int64_t columns) {
+  if (args.edge_weight == nullptr) return {features, 0, nullptr, 0, features};
+  return {features, args.problem.edge_width, args.edge_weight, columns, args.edge_bias};
 }
 
 // Features of an edge whose terms are summed before they are added to the total.
